@@ -31,6 +31,7 @@ pub mod discovery;
 pub mod explain;
 #[cfg(test)]
 mod fixtures;
+pub mod http_method;
 pub mod manifest;
 pub mod mesh;
 pub mod object;

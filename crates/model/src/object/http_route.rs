@@ -10,6 +10,7 @@ use super::Object;
 use super::call_values::{self, Fault};
 use super::route::written::{BackendRef, Filter, NamedMatch, ParentRef, Unread};
 use super::route::{Reading, RuleParts, header_matches, path_fault, pattern, query_matches};
+use crate::http_method;
 use crate::manifest::Review;
 use crate::route::status::Reason;
 use crate::route::{Match, PathMatch, RouteKind};
@@ -135,9 +136,8 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
 
 /// Reads a match. `None` if the type of one of its conditions is unknown, or if a pattern could not be compiled.
 fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) -> Option<Match> {
-    const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let RuleMatch { path, method, headers, query_params } = written;
-    let known = METHODS.map(|method| (method, ()));
+    let known = http_method::KNOWN.map(|method| (method, ()));
     if let Some(method) = &method {
         reading.choose(&format!("{field}.method"), method, &known);
     }

@@ -28,6 +28,7 @@ impl Outlet {
                 Offer::Full => lines.drop_all(),
             }
         }
+        lines.note_lost(pending.take_lost());
         lines.tell_of_dropped(now);
     }
 

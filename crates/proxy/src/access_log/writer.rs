@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ pub struct Writer(Arc<Pending>);
 pub(super) struct Pending {
     state: Mutex<State>,
     changed: Condvar,
+    /// Number of lines that the writer lost to write errors, and that no worker has counted yet.
+    lost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +57,21 @@ struct State {
     /// Whether the log is closed. The writer then writes the remaining lines and ends.
     closed: bool,
     ended: bool,
+}
+
+/// The writer's output.
+struct Output<W> {
+    inner: W,
+    /// Whether the output ends within a line, because a write failed after a part of a batch.
+    is_cut: bool,
+}
+
+/// An error that ended the writing of a batch of lines.
+#[derive(Debug)]
+struct Loss {
+    error: io::Error,
+    /// Number of lines of the batch that are missing in the output, or of which the end is missing.
+    lines: u64,
 }
 
 /// The result of offering lines to the writer.
@@ -124,6 +142,12 @@ impl Pending {
         self.add(self.lock(), text)
     }
 
+    /// Returns the number of lines that the writer has lost since the previous call by any worker.
+    pub(super) fn take_lost(&self) -> u64 {
+        // Workers call this in every turn of their loops. A load needs no exclusive access to the cache line.
+        if self.lost.load(Ordering::Relaxed) == 0 { 0 } else { self.lost.swap(0, Ordering::Relaxed) }
+    }
+
     fn add(&self, mut state: MutexGuard<'_, State>, text: &mut Vec<u8>) -> Offer {
         if state.closed || state.text.len() + text.len() > MAX_PENDING_BYTES {
             return Offer::Full;
@@ -138,15 +162,16 @@ impl Pending {
     }
 
     /// Runs the thread: writes lines until the log is closed.
-    fn write_all_to(&self, mut output: impl Write) {
+    fn write_all_to(&self, output: impl Write) {
+        let mut output = Output { inner: output, is_cut: false };
         let (mut text, mut said_at) = (Vec::new(), None::<Instant>);
         while self.take(&mut text) {
-            let written = output.write_all(&text).and_then(|()| output.flush());
-            if let Err(error) = written
-                && said_at.is_none_or(|said_at| said_at.elapsed() >= SAY_EVERY)
-            {
-                tracing::warn!("the access log cannot be written and lost lines: {error}; check its destination");
-                said_at = Some(Instant::now());
+            if let Err(Loss { error, lines }) = output.write_lines(&text) {
+                self.lost.fetch_add(lines, Ordering::Relaxed);
+                if said_at.is_none_or(|said_at| said_at.elapsed() >= SAY_EVERY) {
+                    tracing::warn!("the access log cannot be written and lost lines: {error}; check its destination");
+                    said_at = Some(Instant::now());
+                }
             }
             text.clear();
             if text.capacity() > KEPT_BYTES {
@@ -169,6 +194,35 @@ impl Pending {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Write> Output<W> {
+    /// Writes lines. If the output ends within a line, first ends this line, so that it does not damage the next line.
+    fn write_lines(&mut self, lines: &[u8]) -> Result<(), Loss> {
+        let mut line_end: &[u8] = if self.is_cut { b"\n" } else { b"" };
+        let mut rest = lines;
+        let written = self.write(&mut line_end).and_then(|()| self.write(&mut rest)).and_then(|()| self.inner.flush());
+        // Each line ends with its only newline.
+        let count = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count() as u64;
+        written.map_err(|error| Loss { error, lines: count(rest) })
+    }
+
+    /// Writes `rest` and removes the written bytes from it. After an error, `rest` is what was not written.
+    fn write(&mut self, rest: &mut &[u8]) -> io::Result<()> {
+        while !rest.is_empty() {
+            match self.inner.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    let (written, unwritten) = rest.split_at_checked(count).unwrap_or((*rest, &[]));
+                    self.is_cut = written.last() != Some(&b'\n');
+                    *rest = unwritten;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

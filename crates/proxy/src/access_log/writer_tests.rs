@@ -1,10 +1,13 @@
 use std::fs;
+use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::metrics::WorkerMetrics;
 
-use super::{Destination, Offer, Pending, Writer};
+use super::{Destination, Offer, Output, Pending, Writer};
+use crate::access_log::Outlet;
 use crate::access_log::fixtures::connection;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,8 +82,65 @@ fn a_worker_never_waits_for_the_lock() {
 #[test]
 fn nobody_waits_for_a_writer_that_is_stuck() {
     // Without a thread, this writer never ends.
-    let writer = Writer(std::sync::Arc::default());
+    let writer = Writer(Arc::default());
     let began = Instant::now();
     writer.finish(Duration::from_millis(10));
     assert!(began.elapsed() < PATIENCE);
+}
+
+/// A disk with room for some bytes. When it is full, the next write fails. Then it has room again.
+struct Disk {
+    taken: Vec<u8>,
+    room: usize,
+    /// Gets the last line of the log when a write fails.
+    pending: Arc<Pending>,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.room == 0 {
+            self.room = usize::MAX;
+            self.pending.offer(&mut b"{\"d\":4}\n".to_vec());
+            self.pending.lock().closed = true;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let count = bytes.len().min(self.room);
+        self.room -= count;
+        self.taken.extend(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_lost_to_a_write_error_are_counted_and_damage_no_other_line() {
+    let pending = Arc::new(Pending::default());
+    let mut disk = Disk { taken: Vec::new(), room: 10, pending: pending.clone() };
+    assert_eq!(pending.offer(&mut b"{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n".to_vec()), Offer::Taken);
+    pending.write_all_to(&mut disk);
+    assert_eq!(String::from_utf8_lossy(&disk.taken), "{\"a\":1}\n{\"\n{\"d\":4}\n");
+
+    let metrics = WorkerMetrics::new();
+    let mut log = AccessLog::on(Format::Json, Queries::Drop, metrics.clone());
+    let outlet = Outlet::to(pending);
+    for _ in 0..2 {
+        outlet.hand_over(&mut log, Instant::now());
+        assert_eq!(metrics.access_log_dropped_total.get(), 2, "each lost line counts once");
+    }
+}
+
+#[test]
+fn a_line_stays_cut_until_its_end_is_written() {
+    let pending = Arc::new(Pending::default());
+    let mut output = Output { inner: Disk { taken: Vec::new(), room: 3, pending }, is_cut: false };
+    assert_eq!(output.write_lines(b"line 1\nline 2\n").expect_err("the disk is full").lines, 2);
+    output.inner.room = 0;
+    assert_eq!(output.write_lines(b"line 3\n").expect_err("the disk is full again").lines, 1);
+    for line in [&b"line 4\n"[..], b"line 5\n"] {
+        output.write_lines(line).expect("the disk has room");
+    }
+    assert_eq!(String::from_utf8_lossy(&output.inner.taken), "lin\nline 4\nline 5\n");
 }

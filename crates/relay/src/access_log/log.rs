@@ -83,6 +83,11 @@ impl Lines {
         self.drop_lines(count);
     }
 
+    /// Counts lines that the writer took and then lost to a write error. The writer logs the error.
+    pub fn note_lost(&mut self, count: u64) {
+        self.metrics.access_log_dropped_total.add(count);
+    }
+
     /// Logs the number of dropped lines, at most once per second.
     pub fn tell_of_dropped(&mut self, now: Instant) {
         if self.unsaid > 0 && self.said_at.is_none_or(|said_at| now.duration_since(said_at) >= SAY_EVERY) {

@@ -21,7 +21,9 @@ use crate::metrics::{Class, Direction, Exemplar};
 use crate::spent_chains::ChainId;
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
-use crate::trace::{FinishedAttempt, FinishedCall, SpanId, Text, Texts, TraceContext, TraceId, push_printable};
+use crate::trace::{
+    FinishedAttempt, FinishedCall, SpanId, Text, Texts, TraceContext, TraceId, push_printable, push_trace_state,
+};
 
 /// The path of the calls that export spans. The relay never traces these calls: otherwise each export of spans would
 /// cause new spans, without end.
@@ -238,7 +240,7 @@ impl Relay {
             started,
             duration,
             is_grpc: call.is_grpc,
-            texts: texts(call, cluster),
+            texts: texts(call, context, cluster),
             client: client.origin.peer,
             client_id: client.peer_id.clone(),
             http_status: call.status_seen(class),
@@ -259,10 +261,14 @@ impl Relay {
     }
 }
 
-fn texts(call: &Call, cluster: Option<&ClusterState>) -> Texts {
+fn texts(call: &Call, context: TraceContext, cluster: Option<&ClusterState>) -> Texts {
     let field = |known| call.request.get(known).unwrap_or_default();
     Texts::new(|text, to| match text {
-        Text::TraceState => push_printable(field(Known::Tracestate), to),
+        Text::TraceState if context.has_state() => {
+            let fields = call.request.iter().filter(|field| field.known == Known::Tracestate);
+            push_trace_state(fields.map(|field| field.value), to);
+        }
+        Text::TraceState => {}
         Text::Method => push_printable(field(Known::Method), to),
         Text::Path => {
             let path = field(Known::Path).split(|byte| b"?#".contains(byte)).next();

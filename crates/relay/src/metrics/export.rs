@@ -60,7 +60,7 @@ const WORKER_COUNTERS: [WorkerCounter; 9] = [
     ("leno_clients_full", "Clients that reached max_concurrent_streams", |worker| &worker.full_clients_total),
     ("leno_mirrored", "Copies of requests sent to mirrors", |worker| &worker.mirrored_total),
     ("leno_mirrors_dropped", "Copies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
-    ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
+    ("leno_access_log_dropped", "Lines that the access log's writer had no room for, or could not write", |worker| {
         &worker.access_log_dropped_total
     }),
 ];

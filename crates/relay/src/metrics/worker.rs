@@ -61,7 +61,7 @@ pub struct WorkerMetrics {
     /// Number of copies of requests that were aborted or not sent, because a limit was reached or their endpoint had
     /// failed.
     pub mirrors_dropped_total: Counter,
-    /// Number of lines of the access log that were dropped because its writer did not keep up.
+    /// Number of lines that are missing in the access log, because its writer did not keep up or could not write them.
     pub access_log_dropped_total: Counter,
     /// Number of bytes that peers cause the worker to hold now, as its memory budget counts them.
     pub held_bytes: Gauge,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_model::http_method;
 use leno_model::route::{RouteKind, RouteName};
 use leno_model::traffic::{Objective, Objectives};
 use rustc_hash::FxHasher;
@@ -90,7 +91,7 @@ impl MethodTag {
         if call.is_grpc {
             hasher.write(call.request.get(Known::Path)?);
         } else {
-            hasher.write(http_method(call.request.get(Known::Method)?).as_bytes());
+            hasher.write(http_label(call.request.get(Known::Method)?).as_bytes());
             if let Some(route) = named_route(call) {
                 hasher.write_u8(route.kind as u8);
                 hasher.write(route.namespace.as_bytes());
@@ -206,7 +207,7 @@ impl ClusterState {
         } else {
             // The names of HTTP request methods and of routes are fixed, so clients cannot create new names. No answer
             // has to prove that the method exists.
-            let method = http_method(call.request.get(Known::Method).unwrap_or_default());
+            let method = http_label(call.request.get(Known::Method).unwrap_or_default());
             self.name_method(
                 call,
                 tag,
@@ -416,10 +417,9 @@ fn grpc_name(path: &[u8]) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns the name of a request method (RFC 9110 section 9.1, RFC 5789).
-fn http_method(method: &[u8]) -> &'static str {
-    const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-    METHODS.into_iter().find(|known| known.as_bytes() == method).unwrap_or("other")
+/// Returns the label of a request method.
+fn http_label(method: &[u8]) -> &'static str {
+    http_method::known(method).unwrap_or("other")
 }
 
 #[cfg(test)]

@@ -94,8 +94,14 @@ impl TraceContext {
         Self { formats: Formats { traceparent: true, ..Default::default() }, ..Default::default() }
     }
 
+    /// Returns whether the request's `tracestate` belongs to this context. `tracestate` has no meaning without a valid
+    /// `traceparent` (W3C Trace Context section 3.3).
+    pub(crate) fn has_state(&self) -> bool {
+        self.formats.traceparent && self.caller.is_some()
+    }
+
     /// Writes the fields for the next hop, in the formats in which the request carries its context. `parent` is the
-    /// parent of `span`; only the fields `x-b3-*` contain it.
+    /// parent of `span`; only the fields `x-b3-*` contain it. Removes a `tracestate` that belongs to no context.
     pub fn write(
         &self,
         request: &mut FieldSection,
@@ -108,6 +114,9 @@ impl TraceContext {
             let flags = self.flags & RANDOM | if is_sampled { SAMPLED } else { 0 };
             let _ = write!(text, "00-{trace}-{span}-{flags:02x}");
             request.set(Known::Traceparent, text.as_bytes());
+        }
+        if !self.has_state() {
+            request.remove(Known::Tracestate);
         }
         let b3_trace = || if self.is_short { format!("{:016x}", trace.0.get() as u64) } else { trace.to_string() };
         if b3 {

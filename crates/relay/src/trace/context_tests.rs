@@ -156,3 +156,20 @@ fn a_format_of_another_trace_stays_as_it_is() {
     let sent = passed_on(&[("traceparent", TRACEPARENT), ("b3", other)], true);
     assert!(sent.contains(&("b3".to_owned(), other.to_owned())), "{sent:?}");
 }
+
+#[test]
+fn only_a_valid_traceparent_has_a_tracestate() {
+    let valid_b3 = ("b3", "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1");
+    let invalid = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01");
+    let cases: [(&[(&str, &str)], bool); 5] = [
+        (&[("tracestate", "a=1"), ("tracestate", "b=2")], false),
+        (&[invalid, ("tracestate", "a=1")], false),
+        (&[valid_b3, ("tracestate", "a=1")], false),
+        (&[("b3", "1"), ("tracestate", "a=1")], false),
+        (&[("traceparent", TRACEPARENT), ("tracestate", "a=1")], true),
+    ];
+    for (fields, goes_on) in cases {
+        let sent = passed_on(fields, true);
+        assert_eq!(sent.iter().any(|(name, _)| name == "tracestate"), goes_on, "{fields:?} became {sent:?}");
+    }
+}

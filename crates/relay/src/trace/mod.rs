@@ -29,7 +29,7 @@ pub use context::TraceContext;
 pub use finished::{FinishedAttempt, FinishedCall};
 pub use outbox::{Dropped, Outbox};
 use sampler::Sampler;
-pub(crate) use texts::push_printable;
+pub(crate) use texts::{push_printable, push_trace_state};
 pub use texts::{Text, Texts};
 
 const SECOND: Duration = Duration::from_secs(1);

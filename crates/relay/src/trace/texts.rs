@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// A text of a traced call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Text {
-    /// The request's `tracestate`.
+    /// The request's `tracestate`, without the members at its end that exceed [`Texts::MAX_BYTES`].
     TraceState,
     /// The request's method.
     Method,
@@ -70,6 +70,26 @@ pub(crate) fn push_printable(bytes: &[u8], text: &mut String) {
         Ok(plain) if bytes.iter().all(is_plain) => text.push_str(plain),
         // Writing to a string cannot fail.
         _ => drop(write!(text, "{}", bytes.escape_ascii())),
+    }
+}
+
+/// Appends the members of a request's `tracestate`, which may be divided into several fields (W3C Trace Context section
+/// 3.3.1). Appends only as many whole members as [`Texts::MAX_BYTES`] allows, and nothing if a member is not printable
+/// ASCII.
+pub(crate) fn push_trace_state<'a>(fields: impl Iterator<Item = &'a [u8]>, text: &mut String) {
+    let start = text.len();
+    let longest = start + Texts::MAX_BYTES;
+    let members = fields.flat_map(|field| field.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    for member in members.filter(|member| !member.is_empty()) {
+        let is_printable = member.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        let Some(member) = std::str::from_utf8(member).ok().filter(|_| is_printable) else {
+            return text.truncate(start);
+        };
+        let comma = if text.len() > start { "," } else { "" };
+        if text.len() + comma.len() + member.len() > longest {
+            return;
+        }
+        text.extend([comma, member]);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod otlp;
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,18 +15,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use envoy_types::pb::google::rpc;
 use hyper_util::rt::TokioIo;
 use leno_identity::innermost;
 use leno_model::spiffe::Workload;
 use leno_relay::trace::{FinishedCall, Outbox, Tracing};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use prost::Message as _;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
@@ -43,6 +47,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 const PAUSE_SHORTEST: Duration = Duration::from_secs(1);
 const PAUSE_LONGEST: Duration = Duration::from_secs(30);
+
+/// The end of the type's URL of a status detail. With this detail, a collector tells when to send a request again.
+const RETRY_INFO: &str = "/google.rpc.RetryInfo";
 
 const EXPORT: PathAndQuery = PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
 
@@ -141,6 +148,58 @@ impl Rejection {
     }
 }
 
+/// The reason why a request with spans failed.
+#[derive(Debug)]
+enum Failure {
+    /// The connection failed, or the collector did not answer in time. The text gives the cause.
+    Unanswered(String),
+    /// The collector answered with an error.
+    Answered(Status),
+}
+
+impl Failure {
+    /// Returns whether the request may be sent again (OTLP specification, section OTLP/gRPC Response, Failures).
+    fn may_retry(&self) -> bool {
+        let Self::Answered(status) = self else { return true };
+        match status.code() {
+            Code::Cancelled
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::OutOfRange
+            | Code::Unavailable
+            | Code::DataLoss => true,
+            // The usual cause is a request that is too large for the collector. Only a collector that can recover
+            // sends a RetryInfo.
+            Code::ResourceExhausted => has_retry_info(status),
+            _ => false,
+        }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        // tonic also returns a status for a failed connection. Only such a status has a source.
+        match std::error::Error::source(&status) {
+            Some(source) => Self::Unanswered(innermost(source)),
+            None => Self::Answered(status),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unanswered(why) => f.write_str(why),
+            Self::Answered(status) => write!(f, "{:?}: {}", status.code(), status.message()),
+        }
+    }
+}
+
+fn has_retry_info(status: &Status) -> bool {
+    let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
+    details.iter().any(|detail| detail.type_url.ends_with(RETRY_INFO))
+}
+
 impl Connection {
     /// Sends the spans of some calls. Drops the spans if the collector does not accept them.
     async fn export(&mut self, calls: &[FinishedCall], resource: &Resource, outbox: &Outbox) {
@@ -149,45 +208,48 @@ impl Connection {
         let resource_spans = Bytes::from(resource_spans);
         for last in (0..TRIES).rev() {
             let sent = timeout(ANSWER_TIMEOUT, self.send(resource_spans.clone())).await;
-            match sent.unwrap_or_else(|_| Err("no answer in 10 s".to_owned())) {
+            match sent.unwrap_or_else(|_| Err(Failure::Unanswered("no answer in 10 s".to_owned()))) {
                 Ok(rejection) => {
                     let rejected = rejection.as_ref().map_or(0, |rejection| rejection.calls(calls.len(), spans));
                     outbox.count_exported(calls.len() - rejected);
                     outbox.count_rejected(rejected);
                     return self.note_answer(rejection.as_ref());
                 }
-                Err(why) => self.note_failure(&why),
+                Err(why) => {
+                    self.note_failure(&why);
+                    if last == 0 || !why.may_retry() {
+                        break;
+                    }
+                }
             }
-            if last > 0 {
-                sleep(pauses.pause()).await;
-            }
+            sleep(pauses.pause()).await;
         }
         outbox.count_rejected(calls.len());
     }
 
     /// Sends an encoded `ResourceSpans`. Returns the rejection if the collector rejects some of the spans, or all.
-    async fn send(&mut self, resource_spans: Bytes) -> Result<Option<Rejection>, String> {
+    async fn send(&mut self, resource_spans: Bytes) -> Result<Option<Rejection>, Failure> {
         let channel = match &self.channel {
             Some(channel) => channel.clone(),
             None => self.channel.insert(self.connect().await?).clone(),
         };
         let mut client = Grpc::new(channel);
-        client.ready().await.map_err(|error| innermost(&error))?;
+        client.ready().await.map_err(|error| Failure::Unanswered(innermost(&error)))?;
         // prost encodes `Bytes` as a message with one field: the bytes, with the number 1. An ExportTraceServiceRequest
         // has the same form: its only field is `resource_spans`, with the number 1.
         let codec = ProstCodec::<Bytes, ExportTraceServiceResponse>::default();
-        let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
-        let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
+        let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await?.into_inner();
         let Some(partial) = answer.partial_success else { return Ok(None) };
         // A collector may send a negative number, which is invalid and counts as 0.
         let spans = usize::try_from(partial.rejected_spans).unwrap_or(0);
         Ok((spans > 0).then_some(Rejection { spans, why: partial.error_message }))
     }
 
-    async fn connect(&self) -> Result<Channel, String> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.name)).map_err(|error| error.to_string())?;
+    async fn connect(&self) -> Result<Channel, Failure> {
+        let failed = |error: tonic::transport::Error| Failure::Unanswered(innermost(&error));
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.name)).map_err(failed)?;
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
-        endpoint.connect_with_connector(To(self.address)).await.map_err(|error| innermost(&error))
+        endpoint.connect_with_connector(To(self.address)).await.map_err(failed)
     }
 
     fn note_answer(&mut self, rejection: Option<&Rejection>) {
@@ -205,8 +267,10 @@ impl Connection {
         }
     }
 
-    fn note_failure(&mut self, why: &str) {
-        self.channel = None;
+    fn note_failure(&mut self, why: &Failure) {
+        if matches!(why, Failure::Unanswered(_)) {
+            self.channel = None;
+        }
         if std::mem::replace(&mut self.latest, Latest::Failed) != Latest::Failed {
             tracing::warn!(
                 "the collector {} takes no spans: {why}; traces of calls are dropped until it does \

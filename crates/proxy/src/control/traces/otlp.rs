@@ -6,6 +6,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use leno_model::http_method;
 use leno_model::spiffe::Workload;
 use leno_model::traffic::GrpcCodes;
 use leno_relay::metrics::Direction;
@@ -32,7 +33,7 @@ const SCOPE_SPANS: u32 = 2;
 const SPANS: u32 = 2;
 
 /// Initial capacity for the attributes of a span; few spans have more attributes.
-const ATTRIBUTES: usize = 10;
+const ATTRIBUTES: usize = 12;
 
 /// Returns the description of the service to which the spans belong.
 pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes: Vec<(String, String)>) -> Resource {
@@ -109,7 +110,7 @@ fn call_span(call: &FinishedCall) -> Span {
     if let Some(id) = &call.client_id {
         span.attributes.push(attribute("leno.client_id", id.to_string()));
     }
-    let texts = [("leno.target", Text::Target), ("leno.route", Text::Route), ("server.address", Text::Authority)];
+    let texts = [("leno.target", Text::Target), ("leno.route", Text::Route)];
     for (name, value) in texts.map(|(name, text)| (name, call.texts.get(text))) {
         if !value.is_empty() {
             span.attributes.push(attribute(name, value.to_owned()));
@@ -177,26 +178,46 @@ fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
 fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, ended): (Duration, Duration)) -> Span {
     let (method, path) = (call.texts.get(Text::Method), call.texts.get(Text::Path));
     let grpc_method = path.strip_prefix('/').unwrap_or(path);
+    let known_method = http_method::known(method.as_bytes());
     let [first, second] = match call.is_grpc {
         true => [("rpc.system.name", "grpc"), ("rpc.method", grpc_method)],
-        false => [("http.request.method", method), ("url.path", path)],
+        false => [("http.request.method", known_method.unwrap_or("_OTHER")), ("url.path", path)],
     };
     let mut attributes = Vec::with_capacity(ATTRIBUTES);
     attributes.extend([first, second].map(|(name, value)| attribute(name, value.to_owned())));
+    if !call.is_grpc && known_method.is_none() {
+        attributes.push(attribute("http.request.method_original", method.to_owned()));
+    }
+    let (host, port) = host_and_port(call.texts.get(Text::Authority));
+    if !host.is_empty() {
+        attributes.push(attribute("server.address", host.to_owned()));
+        attributes.extend(port.map(|port| number("server.port", i64::from(port))));
+    }
     Span {
         trace_id: call.trace.0.get().to_be_bytes().to_vec(),
         span_id: bytes(id),
         parent_span_id: parent.map(bytes).unwrap_or_default(),
         trace_state: call.texts.get(Text::TraceState).to_owned(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
-        // The name of an HTTP span does not contain the path. A path may be any text, so there would be too many
-        // different names.
-        name: if call.is_grpc { grpc_method } else { method }.to_owned(),
+        // The name of an HTTP span contains neither the path nor an unknown method. Both may be any text, so there
+        // would be too many different names.
+        name: if call.is_grpc { grpc_method } else { known_method.unwrap_or("HTTP") }.to_owned(),
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),
         attributes,
         ..Default::default()
     }
+}
+
+/// Returns the host and the port of an authority (RFC 3986 section 3.2). An IPv6 address loses its brackets. The port is
+/// `None` if the authority does not contain a valid port.
+fn host_and_port(authority: &str) -> (&str, Option<u16>) {
+    let in_brackets = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (host, port) = match in_brackets {
+        Some((address, rest)) => (address, rest.strip_prefix(':').unwrap_or_default()),
+        None => authority.split_once(':').unwrap_or((authority, "")),
+    };
+    (host, port.parse().ok())
 }
 
 /// Adds the end of a span: its statuses, and why it failed or was not answered.

@@ -141,6 +141,48 @@ fn other_http_has_the_method_as_its_name() {
 }
 
 #[test]
+fn a_client_cannot_choose_the_name_of_an_http_span() {
+    for method in ["PROPFIND", "get", "x-01f3"] {
+        let other = FinishedCall { is_grpc: false, texts: texts(method, "/items/7"), ..call(Direction::Outbound) };
+        for span in spans(&other) {
+            let methods = ["http.request.method", "http.request.method_original"].map(|name| value(&span, name));
+            assert_eq!((span.name.as_str(), methods), ("HTTP", ["_OTHER".to_owned(), method.to_owned()]));
+        }
+    }
+    let get = FinishedCall { is_grpc: false, texts: texts("GET", "/items/7"), ..call(Direction::Outbound) };
+    for span in spans(&get) {
+        assert_eq!(value(&span, "http.request.method"), "GET");
+        assert_eq!(value(&span, "http.request.method_original"), "");
+    }
+}
+
+#[test]
+fn every_span_names_the_server() {
+    for direction in [Direction::Outbound, Direction::Inbound] {
+        for span in spans(&call(direction)) {
+            let server = ["server.address", "server.port"].map(|name| value(&span, name));
+            assert_eq!(server, ["cart.shop", "80"], "{:?}", span.kind());
+        }
+    }
+}
+
+#[test]
+fn an_authority_is_a_host_and_a_port() {
+    for (authority, expected) in [
+        ("cart.shop:80", ("cart.shop", Some(80))),
+        ("cart.shop", ("cart.shop", None)),
+        ("cart.shop:", ("cart.shop", None)),
+        ("cart.shop:65536", ("cart.shop", None)),
+        ("10.0.0.2:50051", ("10.0.0.2", Some(50_051))),
+        ("[fd00::2]:50051", ("fd00::2", Some(50_051))),
+        ("[fd00::2]", ("fd00::2", None)),
+        ("", ("", None)),
+    ] {
+        assert_eq!(host_and_port(authority), expected, "{authority}");
+    }
+}
+
+#[test]
 fn the_encoding_is_that_of_a_whole_request() {
     let calls = [call(Direction::Outbound), call(Direction::Inbound)];
     let resource = resource(Some("web".to_owned()), None, Vec::new());

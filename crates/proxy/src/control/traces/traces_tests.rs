@@ -2,8 +2,10 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering};
 
+use envoy_types::pb::google::protobuf::Any;
+use futures_util::StreamExt as _;
 use leno_relay::metrics::Direction;
 use leno_relay::trace::Dropped;
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceRequest};
@@ -15,15 +17,40 @@ use tonic::transport::server::TcpIncoming;
 
 use super::*;
 
-/// A collector that answers each request with this number of rejected spans.
+/// A collector that gives each request the same answer.
 #[derive(Debug, Clone, Default)]
-struct Rejecting(Arc<AtomicI64>);
+struct TestCollector(Arc<Answer>);
 
-impl NamedService for Rejecting {
+#[derive(Debug, Default)]
+struct Answer {
+    /// Number of the answer's status.
+    code: AtomicI32,
+    /// Number of spans that an answer without an error rejects.
+    rejected_spans: AtomicI64,
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+}
+
+impl TestCollector {
+    /// Starts the collector. Returns an exporter's connection to it.
+    async fn start(&self) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let server = tonic::transport::Server::builder().add_service(self.clone());
+        let answer = self.0.clone();
+        let incoming = TcpIncoming::from(listener).inspect(move |_| {
+            answer.connections.fetch_add(1, Ordering::Relaxed);
+        });
+        tokio::spawn(server.serve_with_incoming(incoming));
+        connection(address)
+    }
+}
+
+impl NamedService for TestCollector {
     const NAME: &'static str = "opentelemetry.proto.collector.trace.v1.TraceService";
 }
 
-impl Service<http::Request<Body>> for Rejecting {
+impl Service<http::Request<Body>> for TestCollector {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
@@ -39,12 +66,17 @@ impl Service<http::Request<Body>> for Rejecting {
     }
 }
 
-impl UnaryService<ExportTraceServiceRequest> for Rejecting {
+impl UnaryService<ExportTraceServiceRequest> for TestCollector {
     type Response = ExportTraceServiceResponse;
     type Future = Ready<Result<tonic::Response<Self::Response>, tonic::Status>>;
 
     fn call(&mut self, _: tonic::Request<ExportTraceServiceRequest>) -> Self::Future {
-        let rejected_spans = self.0.load(Ordering::Relaxed);
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let code = Code::from_i32(self.0.code.load(Ordering::Relaxed));
+        if code != Code::Ok {
+            return ready(Err(Status::new(code, "as the test says")));
+        }
+        let rejected_spans = self.0.rejected_spans.load(Ordering::Relaxed);
         let partial_success = ExportTracePartialSuccess { rejected_spans, error_message: "too many".to_owned() };
         ready(Ok(tonic::Response::new(ExportTraceServiceResponse { partial_success: Some(partial_success) })))
     }
@@ -56,11 +88,8 @@ fn connection(address: SocketAddr) -> Connection {
 
 #[tokio::test]
 async fn calls_whose_spans_the_collector_rejects_count_as_dropped() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let mut collector = connection(listener.local_addr().expect("its address"));
-    let rejecting = Rejecting::default();
-    let server = tonic::transport::Server::builder().add_service(rejecting.clone());
-    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+    let test = TestCollector::default();
+    let mut collector = test.start().await;
     // Two calls with four spans.
     let calls = [Direction::Outbound, Direction::Inbound].map(otlp::tests::call);
     let resource = otlp::resource(None, None, Vec::new());
@@ -68,12 +97,58 @@ async fn calls_whose_spans_the_collector_rejects_count_as_dropped() {
     for (rejected_spans, exported, dropped) in
         [(0, 2, 0), (-1, 2, 0), (1, 1, 1), (2, 1, 1), (3, 0, 2), (4, 0, 2), (i64::MAX, 0, 2)]
     {
-        rejecting.0.store(rejected_spans, Ordering::Relaxed);
+        test.0.rejected_spans.store(rejected_spans, Ordering::Relaxed);
         let outbox = Outbox::default();
         collector.export(&calls, &resource, &outbox).await;
         let counted = (outbox.exported(), outbox.dropped(Dropped::Collector));
         assert_eq!(counted, (exported, dropped), "{rejected_spans} of 4 spans are rejected");
     }
+}
+
+#[tokio::test]
+async fn an_error_that_lasts_costs_one_request_and_no_new_connection() {
+    let test = TestCollector::default();
+    let mut collector = test.start().await;
+    let (calls, outbox) = ([otlp::tests::call(Direction::Inbound)], Outbox::default());
+    let resource = otlp::resource(None, None, Vec::new());
+
+    test.0.code.store(Code::Unauthenticated as i32, Ordering::Relaxed);
+    for batches in 1..=3 {
+        collector.export(&calls, &resource, &outbox).await;
+        assert_eq!(test.0.requests.load(Ordering::Relaxed), batches);
+        assert_eq!(outbox.dropped(Dropped::Collector), batches as u64);
+    }
+    test.0.code.store(Code::Ok as i32, Ordering::Relaxed);
+    collector.export(&calls, &resource, &outbox).await;
+    assert_eq!((outbox.exported(), test.0.connections.load(Ordering::Relaxed)), (1, 1));
+}
+
+#[test]
+fn only_errors_that_may_pass_are_retried() {
+    let passing =
+        [Code::Cancelled, Code::DeadlineExceeded, Code::Aborted, Code::OutOfRange, Code::Unavailable, Code::DataLoss];
+    for code in (1..=16).map(Code::from_i32) {
+        let failure = Failure::from(Status::new(code, "why"));
+        assert_eq!(failure.may_retry(), passing.contains(&code), "{code:?}");
+    }
+
+    for (kind, may_retry) in [("RetryInfo", true), ("BadRequest", false)] {
+        let detail = Any { type_url: format!("type.googleapis.com/google.rpc.{kind}"), ..Default::default() };
+        let details = rpc::Status { details: vec![detail], ..Default::default() }.encode_to_vec();
+        let status = Status::with_details(Code::ResourceExhausted, "why", details.into());
+        assert_eq!(Failure::from(status).may_retry(), may_retry, "{kind}");
+    }
+    let malformed = Status::with_details(Code::ResourceExhausted, "why", Bytes::from_static(b"\xff"));
+    assert!(!Failure::from(malformed).may_retry());
+}
+
+#[test]
+fn a_broken_connection_is_no_answer() {
+    let mut status = Status::unknown("transport error");
+    status.set_source(Arc::new(io::Error::other("connection reset")));
+    let failure = Failure::from(status);
+    assert!(matches!(failure, Failure::Unanswered(_)) && failure.may_retry());
+    assert_eq!(failure.to_string(), "connection reset");
 }
 
 /// The lines of a log.
@@ -102,7 +177,7 @@ fn an_outage_of_a_collector_that_rejects_spans_has_a_line_and_so_has_what_follow
             for _ in 0..2 {
                 match what {
                     "rejects" => collector.note_answer(Some(&rejection)),
-                    "fails" => collector.note_failure("connection refused"),
+                    "fails" => collector.note_failure(&Failure::Unanswered("connection refused".to_owned())),
                     _ => collector.note_answer(None),
                 }
             }
