@@ -120,9 +120,9 @@ impl Reported {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
         let before = std::mem::replace(&mut self.counts, counts);
-        let is_more =
-            |(namespace, count): &(&Box<str>, &usize)| **count > before.get(*namespace).copied().unwrap_or_default();
-        self.counts.iter().filter(is_more).map(|(namespace, count)| (namespace.clone(), *count)).collect()
+        let rises =
+            self.counts.iter().filter(|(namespace, count)| before.get(*namespace).is_none_or(|was| *was < **count));
+        rises.map(|(namespace, count)| (namespace.clone(), *count)).collect()
     }
 }
 

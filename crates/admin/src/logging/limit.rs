@@ -118,7 +118,7 @@ impl Limit {
                      often"
                 ),
                 None => {
-                    tracing::warn!("{lines} more log lines of {module}, line {line}, were left out: it logs too often")
+                    tracing::warn!("{lines} more log lines of {module}, line {line}, were left out: it logs too often");
                 }
             }
         }

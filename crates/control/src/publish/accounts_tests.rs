@@ -143,7 +143,7 @@ fn however_many_identities_leave_responses_unread_other_namespaces_keep_half_of_
         (0..50).map(|number| open(&accounts, &number.to_string()).expect("there is room")).collect();
     let mut unread = Vec::new();
     for _ in 0..50 {
-        unread.extend(attackers.iter().filter_map(|stream| stream.may_send().then(|| stream.hold(20))));
+        unread.extend(attackers.iter().filter(|stream| stream.may_send()).map(|stream| stream.hold(20)));
     }
     assert_eq!(unread.len(), 26, "half of the bytes, and the latest response");
     let mut received = Vec::new();

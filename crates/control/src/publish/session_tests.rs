@@ -124,9 +124,9 @@ fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_
     assert_eq!(wanted(&cart, Kind::Cluster, &strangers("d", 200)), Ok(()), "the stream of web is displaced");
 }
 
-/// The number of streams of the client's account.
+/// The number of streams of the client's namespace.
 fn streams(client: &Client<'_>) -> u32 {
-    client.with_session(|session| session.account.as_ref().map_or(0, Account::streams))
+    client.with_session(|session| session.account.as_ref().map_or(0, Account::streams_of_namespace))
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub use context::TraceContext;
 pub use finished::{FinishedAttempt, FinishedCall};
 pub use outbox::{Dropped, Outbox};
 use sampler::Sampler;
-pub(crate) use texts::{push_printable, push_trace_state};
 pub use texts::{Text, Texts};
+pub(crate) use texts::{push_printable, push_trace_state};
 
 const SECOND: Duration = Duration::from_secs(1);
 
