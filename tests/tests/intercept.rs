@@ -8,6 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use leno_testing::silent_ack;
+use leno_tests::mesh::is_installed;
 use leno_tests::proxy::wait_for;
 use leno_tests::{namespaces, programs};
 use socket2::SockRef;
@@ -30,6 +32,20 @@ fn nftables_redirect_both_directions_in_both_families_and_nothing_else() {
 #[test]
 fn iptables_legacy_redirect_both_directions_in_both_families_and_nothing_else() {
     run_inside("iptables", "redirects");
+}
+
+#[test]
+fn nftables_let_no_neighbor_bypass_the_proxy() {
+    if is_installed("socat", "socat") {
+        run_inside("nft", "cannot_be_bypassed");
+    }
+}
+
+#[test]
+fn iptables_legacy_let_no_neighbor_bypass_the_proxy() {
+    if is_installed("socat", "socat") {
+        run_inside("iptables", "cannot_be_bypassed");
+    }
 }
 
 #[test]
@@ -122,6 +138,30 @@ fn redirects() {
     for (own, other) in HERE.into_iter().zip(THERE) {
         assert_eq!(call(other, 80), "refused", "the proxy's own connections are left alone");
         assert_eq!(there.call(own, 80), format!("4143 {}", address(own, 80)));
+    }
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn cannot_be_bypassed() {
+    let there = Neighbour::new();
+    for port in [80, 4143] {
+        report_on(port);
+    }
+    up(SOMEBODY_ELSE, "");
+    for (own, other) in HERE.into_iter().zip(THERE) {
+        let application = address(own, 80);
+        let redirected = |port: u16| {
+            let output = there.call_from(port, application);
+            assert_eq!(programs::text(&output), format!("4143 {application}"), "from port {port}");
+        };
+        redirected(40001);
+        let attack = there.run("sh", &["-ec", &silent_ack(address(other, 40002), application)]);
+        assert!(attack.status.success(), "{}", programs::text(&attack));
+        // After the attack, the kernel does not redirect connections from this port, so it has to drop them.
+        let output = there.call_from(40002, application);
+        assert!(!output.status.success(), "connected: {}", programs::text(&output));
+        redirected(40003);
     }
 }
 
@@ -227,6 +267,7 @@ fn foreign_rules() {
         nft add rule inet foreign output tcp dport 9 redirect to :10
         for iptables in iptables-legacy ip6tables-legacy; do
             $iptables -t nat -A OUTPUT -p tcp --dport 9 -j REDIRECT --to-ports 10
+            $iptables -t mangle -A INPUT -p tcp --dport 9 -j ACCEPT
             $iptables -A FORWARD -j DROP
         done";
     programs::run_well("sh", &["-ec", script], TIMEOUT);
@@ -309,6 +350,12 @@ impl Neighbour {
         let output = self.run("bash", &["-c", &script]);
         let said = programs::text(&output);
         if said.contains("Connection refused") { "refused".to_owned() } else { said }
+    }
+
+    /// Connects from this source port of the other namespace. Fails if no connection is established within 2 s.
+    fn call_from(&self, port: u16, server: SocketAddr) -> Output {
+        let family = if server.is_ipv4() { "TCP4" } else { "TCP6" };
+        self.run("socat", &["-u", &format!("{family}:{server},sourceport={port},connect-timeout=2"), "-"])
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Output {

@@ -1,8 +1,9 @@
-//! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
+//! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain that redirects for each direction, and a chain
+//! that drops what should have been redirected.
 //!
 //! A rule is a sequence of expressions. An expression loads a value of the packet into the register, or compares the
-//! register; the packet leaves the rule if the comparison fails. The last expression returns or redirects. Each rule
-//! also has a text in the syntax of the program nft, for people to read. The numbers come from Linux'
+//! register; the packet leaves the rule if the comparison fails. The last expression returns, drops or redirects. Each
+//! rule also has a text in the syntax of the program nft, for people to read. The numbers come from Linux'
 //! `linux/netfilter/nf_tables.h`.
 
 use std::fmt;
@@ -17,7 +18,10 @@ pub const TABLE: &str = "leno";
 const INET: u8 = 1;
 /// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains use. So our
 /// rules run before these chains, and see the address that the application called.
-const PRIORITY: i32 = -101;
+const REDIRECT_PRIORITY: i32 = -101;
+/// Netfilter's usual priority for filters. The order among filters does not matter: a packet that one filter drops is
+/// dropped, although another filter accepts it.
+const FILTER_PRIORITY: i32 = 0;
 
 const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
@@ -32,7 +36,26 @@ const NEW_RULE: u8 = 6;
 #[derive(Clone, Copy)]
 enum Hook {
     Prerouting = 0,
+    Input = 1,
     Output = 3,
+}
+
+impl Hook {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+
+    /// Returns the type and the priority of our chain at this hook.
+    fn chain_type(self) -> (&'static str, i32) {
+        match self {
+            Self::Prerouting | Self::Output => ("nat", REDIRECT_PRIORITY),
+            Self::Input => ("filter", FILTER_PRIORITY),
+        }
+    }
 }
 
 /// Packet metadata: facts that the kernel knows about a packet and that are not in its bytes.
@@ -70,7 +93,15 @@ const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const LOCAL: u32 = 2;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
+const DROP: i32 = 0;
 const RETURN: i32 = -5;
+
+/// Offset of the flags in the TCP header.
+const FLAGS_OFFSET: u32 = 13;
+const FIN: u8 = 1 << 0;
+const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
+const ACK: u8 = 1 << 4;
 
 /// Makes one transaction that first removes an existing redirection, and then adds `redirection`.
 pub fn transaction(redirection: &Redirection) -> Vec<u8> {
@@ -110,9 +141,10 @@ fn removal() -> Batch {
     batch
 }
 
-fn chains(redirection: &Redirection) -> [Chain; 2] {
+fn chains(redirection: &Redirection) -> [Chain; 3] {
     [
         Chain { name: "inbound", hook: Hook::Prerouting, rules: inbound(redirection) },
+        Chain { name: "guard", hook: Hook::Input, rules: guard(redirection) },
         Chain { name: "outbound", hook: Hook::Output, rules: outbound(redirection) },
     ]
 }
@@ -122,10 +154,31 @@ fn chains(redirection: &Redirection) -> [Chain; 2] {
 fn inbound(redirection: &Redirection) -> Vec<Rule> {
     let mut rules =
         vec![Rule::new().enters_by_loopback().then_return(), Rule::new().has_foreign_destination().then_return()];
-    rules.extend(redirection.proxy_ports().map(|port| Rule::new().port(port..=port).then_return()));
-    rules.extend(redirection.skip_inbound_ports.iter().map(skip_ports));
+    rules.extend(open_ports(redirection));
     rules.push(Rule::new().begins_tcp().then_redirect(redirection.inbound_port.get()));
     rules
+}
+
+/// Drops each first packet of a connection from outside that has not been redirected.
+///
+/// The kernel applies the rules of [`inbound`] only to the packet with which it starts to track a connection. A neighbor
+/// can make this packet one that is not redirected, and that TCP ignores without an answer: an ACK with an option for
+/// TCP-MD5, for example. A SYN from the same port then belongs to the tracked connection. So the kernel would not
+/// redirect the SYN, and the neighbor would reach the application without the policies that the proxy enforces.
+///
+/// At this hook, the destination of a redirected packet is the proxy's port. So the rules need no knowledge of why a
+/// packet was not redirected. Later packets of a connection leave the chain at the second rule.
+fn guard(redirection: &Redirection) -> Vec<Rule> {
+    let mut rules = vec![Rule::new().enters_by_loopback().then_return(), Rule::new().cannot_begin_tcp().then_return()];
+    rules.extend(open_ports(redirection));
+    rules.push(Rule::new().tcp().then_drop());
+    rules
+}
+
+/// Returns from the chain for the ports that clients reach without a redirection.
+fn open_ports(redirection: &Redirection) -> impl Iterator<Item = Rule> {
+    let own = redirection.proxy_ports().into_iter().map(|port| Rule::new().port(port..=port).then_return());
+    own.chain(redirection.skip_inbound_ports.iter().map(skip_ports))
 }
 
 fn outbound(redirection: &Redirection) -> Vec<Rule> {
@@ -158,8 +211,9 @@ struct Chain {
 impl Chain {
     fn add_to(&self, batch: &mut Batch) {
         const ACCEPT: u32 = 1;
-        let place = Attributes::default().number(1, self.hook as u32).number(2, PRIORITY.cast_unsigned());
-        let chain = table().text(3, self.name).nested(4, &place).number(5, ACCEPT).text(7, "nat");
+        let (chain_type, priority) = self.hook.chain_type();
+        let place = Attributes::default().number(1, self.hook as u32).number(2, priority.cast_unsigned());
+        let chain = table().text(3, self.name).nested(4, &place).number(5, ACCEPT).text(7, chain_type);
         batch.add(NEW_CHAIN, CREATE, INET, &chain);
         for rule in &self.rules {
             let rule = table().text(2, self.name).nested(4, &rule.expressions);
@@ -170,12 +224,9 @@ impl Chain {
 
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hook = match self.hook {
-            Hook::Prerouting => "prerouting",
-            Hook::Output => "output",
-        };
+        let (chain_type, priority) = self.hook.chain_type();
         writeln!(f, "  chain {} {{", self.name)?;
-        writeln!(f, "    type nat hook {hook} priority {PRIORITY}; policy accept;")?;
+        writeln!(f, "    type {chain_type} hook {} priority {priority}; policy accept;", self.hook.name())?;
         self.rules.iter().try_for_each(|rule| writeln!(f, "    {}", rule.words.join(" ")))?;
         writeln!(f, "  }}")
     }
@@ -219,13 +270,17 @@ impl Rule {
     /// than the tracking timeout. It takes the next packet of such a connection for a first packet. Without the
     /// check of the flags, the kernel would redirect that packet, and the peer would get a reset.
     fn begins_tcp(self) -> Self {
-        const FLAGS_OFFSET: u32 = 13;
-        let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];
-        self.says("tcp flags syn / fin,syn,rst,ack")
-            .transport_tcp()
-            .payload(Header::Transport, FLAGS_OFFSET, 1)
-            .masked(&[fin | syn | rst | ack])
-            .equals(&[syn])
+        self.says("tcp flags syn / fin,syn,rst,ack").load_flags(FIN | SYN | RST | ACK).equals(&[SYN])
+    }
+
+    /// Matches packets of TCP that do not have SYN set, or have ACK set too. The other packets of TCP are at least those
+    /// of [`begins_tcp`](Self::begins_tcp), whatever their other flags.
+    fn cannot_begin_tcp(self) -> Self {
+        self.says("tcp flags != syn / syn,ack").load_flags(SYN | ACK).compare(Comparison::NotEqual, &[SYN])
+    }
+
+    fn tcp(self) -> Self {
+        self.says("meta l4proto tcp").transport_tcp()
     }
 
     /// Matches TCP to a port within `range`.
@@ -259,10 +314,11 @@ impl Rule {
     }
 
     fn then_return(self) -> Self {
-        let verdict = Attributes::default().number(1, RETURN.cast_unsigned());
-        let value = Attributes::default().nested(2, &verdict);
-        let immediate = Attributes::default().number(1, VERDICT_REGISTER).nested(2, &value);
-        self.says("return").expression("immediate", &immediate)
+        self.says("return").verdict(RETURN)
+    }
+
+    fn then_drop(self) -> Self {
+        self.says("drop").verdict(DROP)
     }
 
     fn then_redirect(self, port: u16) -> Self {
@@ -282,6 +338,12 @@ impl Rule {
         let expression = Attributes::default().text(1, name).nested(2, data);
         self.expressions = self.expressions.nested(ELEMENT, &expression);
         self
+    }
+
+    fn verdict(self, code: i32) -> Self {
+        let verdict = Attributes::default().number(1, code.cast_unsigned());
+        let value = Attributes::default().nested(2, &verdict);
+        self.expression("immediate", &Attributes::default().number(1, VERDICT_REGISTER).nested(2, &value))
     }
 
     fn meta(self, key: Meta) -> Self {
@@ -313,6 +375,11 @@ impl Rule {
 
     fn transport_tcp(self) -> Self {
         self.meta(Meta::Transport).equals(&[TCP])
+    }
+
+    /// Loads those flags of TCP that are set in `mask`.
+    fn load_flags(self, mask: u8) -> Self {
+        self.transport_tcp().payload(Header::Transport, FLAGS_OFFSET, 1).masked(&[mask])
     }
 
     /// Loads the destination port of TCP.

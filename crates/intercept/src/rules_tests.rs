@@ -30,6 +30,16 @@ table inet leno {
     tcp dport 4191 return
     tcp flags syn / fin,syn,rst,ack redirect to :4143
   }
+  chain guard {
+    type filter hook input priority 0; policy accept;
+    iifname \"lo\" return
+    tcp flags != syn / syn,ack return
+    tcp dport 4143 return
+    tcp dport 4140 return
+    tcp dport 15008 return
+    tcp dport 4191 return
+    meta l4proto tcp drop
+  }
   chain outbound {
     type nat hook output priority -101; policy accept;
     meta skuid 2102 return
@@ -54,10 +64,15 @@ fn what_is_skipped_returns_before_the_redirection_of_its_own_direction_only() {
         ..Redirection::new(7)
     };
     let rules = description(&options);
-    let (inbound, outbound) = rules.split_once("chain outbound").expect("there are two chains");
+    let (inbound, outbound) = rules.split_once("chain outbound").expect("the table has this chain");
+    let (inbound, guard) = inbound.split_once("chain guard").expect("the table has this chain");
     assert!(inbound.contains(
         "tcp dport 22 return\n    tcp dport 1000-2000 return\n    tcp flags syn / fin,syn,rst,ack redirect to :1\n"
     ));
+    assert!(
+        guard.contains("tcp dport 22 return\n    tcp dport 1000-2000 return\n    meta l4proto tcp drop\n"),
+        "{guard}"
+    );
     let skipped = "tcp dport 25 return\n    ip daddr 10.0.0.0/8 return\n    ip6 daddr fd00::/8 return\n    \
                    tcp flags syn / fin,syn,rst,ack redirect to :2\n";
     assert!(outbound.contains(skipped), "{outbound}");

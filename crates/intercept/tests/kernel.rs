@@ -11,7 +11,18 @@ const WAIT: &str = "
         wait_for() { for n in $(seq 200); do \"$@\" && return; sleep 0.05; done; echo \"waited in vain: $*\"; exit 1; }
         listens() { ss -Hltn \"sport = :$1\" | grep -q .; }
         has_own_network() { [ \"$(readlink /proc/$1/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; }
-        is_connected() { ss -Htn state established \"dport = :$1\" | grep -q .; }";
+        is_connected_to() { ss -Htn state established \"dst $1 or src $1\" | grep -q .; }";
+
+/// Shell script that creates a second network namespace, whose process is `$neighbor`, and connects it to this one. A
+/// command after `$there` runs in the second namespace.
+const NEIGHBOR: &str = "
+        ip link set lo up; ip link add d0 type veth peer name d1
+        unshare -n sleep 30 & neighbor=$!
+        there=\"nsenter -t $neighbor -n\"
+        wait_for has_own_network $neighbor
+        ip link set d1 netns $neighbor
+        ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad; ip link set d0 up
+        $there ip addr add 192.0.2.2/24 dev d1; $there ip addr add fd00:2::2/64 dev d1 nodad; $there ip link set d1 up";
 
 /// Runs a script in a new network namespace. The script can use the functions of [`WAIT`].
 fn in_namespace(script: &str) -> Option<(bool, String)> {
@@ -50,6 +61,19 @@ table inet leno {
 		tcp flags syn / fin,syn,rst,ack redirect to :4143
 	}
 
+	chain guard {
+		type filter hook input priority 0; policy accept;
+		iifname \"lo\" return
+		tcp flags != syn / syn,ack return
+		tcp dport 4143 return
+		tcp dport 4140 return
+		tcp dport 15008 return
+		tcp dport 4191 return
+		tcp dport 22 return
+		tcp dport 1000-2000 return
+		meta l4proto tcp drop
+	}
+
 	chain outbound {
 		type nat hook output priority -101; policy accept;
 		meta skuid 2102 return
@@ -63,7 +87,8 @@ table inet leno {
 	}
 }
 ";
-    assert_eq!(text.replace("priority dstnat - 1;", "priority -101;"), expected);
+    let text = text.replace("priority dstnat - 1;", "priority -101;").replace("priority filter;", "priority 0;");
+    assert_eq!(text, expected);
 }
 
 #[test]
@@ -104,22 +129,55 @@ fn a_connection_is_redirected_in_both_families() {
 #[test]
 fn a_connection_from_before_the_rules_stays_as_it_is() {
     // The client connects before the rules are loaded, and the server sends its first bytes afterwards. The kernel has
-    // not tracked the connection until then, so it takes these bytes for the first packet of a new connection.
-    let script = "
-        ip link set lo up; ip link add d0 type veth peer name d1
-        unshare -n sleep 30 & server=$!
-        go=$(mktemp -u)
-        wait_for has_own_network $server
-        ip link set d1 netns $server
-        ip addr add 192.0.2.1/24 dev d0; ip link set d0 up
-        nsenter -t $server -n sh -c 'ip addr add 192.0.2.2/24 dev d1; ip link set d1 up'
-        nsenter -t $server -n timeout 20 socat -u SYSTEM:\"until [ -e $go ]; do sleep 0.1; done; echo late\" TCP4-LISTEN:7000 &
-        wait_for nsenter -t $server -n sh -c 'ss -Hltn \"sport = :7000\" | grep -q .'
-        timeout 10 socat -u TCP4:192.0.2.2:7000 - & client=$!
-        wait_for is_connected 7000
-        $INIT --proxy-uid=2102 >/dev/null || exit 1
-        touch $go; wait $client; rm $go; kill $server";
-    let Some((worked, text)) = in_namespace(script) else { return };
+    // not tracked the connection until then, so it takes these bytes for the first packet of a new connection. The rules
+    // are once in the client's namespace, and once in the server's namespace.
+    let script = format!(
+        "{NEIGHBOR}
+        for rules in client server; do
+            go=$(mktemp -u)
+            if [ $rules = client ]; then client=; server=$there; else client=$there; server=; fi
+            address=192.0.2.$([ $rules = client ] && echo 2 || echo 1)
+            $server timeout 20 socat -u SYSTEM:\"until [ -e $go ]; do sleep 0.1; done; echo late\" TCP4-LISTEN:7000 &
+            wait_for $server sh -c 'ss -Hltn \"sport = :7000\" | grep -q .'
+            $client timeout 10 socat -u TCP4:$address:7000 - & waiting=$!
+            wait_for is_connected_to $address
+            $INIT --proxy-uid=2102 >/dev/null || exit 1
+            touch $go; wait $waiting; rm $go; nft delete table inet leno
+        done; kill $neighbor"
+    );
+    let Some((worked, text)) = in_namespace(&script) else { return };
     assert!(worked, "{text}");
-    assert_eq!(text, "late\n");
+    assert_eq!(text, "late\nlate\n");
+}
+
+#[test]
+fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_bypass_the_proxy() {
+    // Without the attack, the rules redirect the call to the proxy. After the attack, the kernel does not redirect the
+    // call, so it has to drop it.
+    for (family, client, server) in [("4", "192.0.2.2", "192.0.2.1"), ("6", "[fd00:2::2]", "[fd00:2::1]")] {
+        let [tracked, application] = [format!("{client}:40002"), format!("{server}:8080")];
+        let attack =
+            leno_testing::silent_ack(tracked.parse().expect("an address"), application.parse().expect("an address"));
+        let script = format!(
+            "{NEIGHBOR}
+            $INIT --proxy-uid=2102 --skip-inbound-ports=9000 >/dev/null || exit 1
+            servers=
+            for server in 8080:application 9000:skipped 4143:proxy; do
+                port=${{server%%:*}}
+                timeout 30 socat -U TCP6-LISTEN:$port,ipv6only=0,fork SYSTEM:\"echo ${{server#*:}}\" &
+                servers=\"$servers $!\"
+                wait_for listens $port
+            done
+            attack() {{ $there sh -c \"$1\"; }}
+            call() {{ $there socat -u TCP{family}:{server}:$1,sourceport=$2,connect-timeout=2 - 2>&1 | sed 's/.* E .*/failed/'; }}
+            call 8080 40001; call 9000 40001; call 4143 40001
+            attack \"{attack}\"
+            call 8080 40002
+            call 8080 40003
+            kill $neighbor $servers"
+        );
+        let Some((worked, text)) = in_namespace(&script) else { return };
+        assert!(worked, "{text}");
+        assert_eq!(text, "proxy\nskipped\nproxy\nfailed\nproxy\n", "IPv{family}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed()`] and [`seeds`] make a
-//! random test repeatable, and [`Closing`] is a server that closes each connection after a request. Only tests use this
-//! crate.
+//! random test repeatable, [`Closing`] is a server that closes each connection after a request, and [`silent_ack`] attacks
+//! connection tracking. Only tests use this crate.
 //!
 //! ```
 //! // LENO_SEED=7 in the environment makes this loop run once, with 7.
@@ -12,8 +12,10 @@
 
 mod closing;
 mod seed;
+mod silent_ack;
 mod skip;
 
 pub use closing::Closing;
 pub use seed::{Seeds, is_repeated, seed, seeds};
+pub use silent_ack::silent_ack;
 pub use skip::skipped;

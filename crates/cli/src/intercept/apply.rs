@@ -90,7 +90,9 @@ pub(super) fn show() -> Result<String, Error> {
             let program = backend.program(family);
             // Writing to a String cannot fail.
             let _ = match backend.save(family) {
-                Ok(saved) => iptables::rules(&saved).try_for_each(|rule| writeln!(shown, "{program} -t nat {rule}")),
+                Ok(saved) => {
+                    iptables::rules(&saved).try_for_each(|(table, rule)| writeln!(shown, "{program} -t {table} {rule}"))
+                }
                 Err(error) => writeln!(shown, "# {error}"),
             };
         }

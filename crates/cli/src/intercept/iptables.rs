@@ -1,14 +1,15 @@
-//! The rules in iptables' notation: two chains of our own in the nat table, and one jump to each.
+//! The rules in iptables' notation: two chains of our own in the table nat, one in the table mangle, and a jump to each.
 //!
-//! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies either the
-//! whole input or nothing.
+//! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies the input
+//! table by table, and each table either wholly or not at all.
 
 use std::fmt::Write as _;
 
-use leno_intercept::Redirection;
+use leno_intercept::{PortRange, Redirection};
 
 const INBOUND: &str = "LENO_INBOUND";
 const OUTBOUND: &str = "LENO_OUTBOUND";
+const GUARD: &str = "LENO_GUARD";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -16,78 +17,139 @@ pub(super) enum Family {
     V6,
 }
 
+/// A table of iptables with our chains in it.
+struct Table {
+    name: &'static str,
+    chains: &'static [Chain],
+}
+
+/// One of our chains.
+struct Chain {
+    name: &'static str,
+    /// The chain of iptables that jumps to ours, and the packets that it sends there.
+    from: &'static str,
+}
+
+const NAT: Table = Table {
+    name: "nat",
+    chains: &[Chain { name: INBOUND, from: "PREROUTING -p tcp" }, Chain { name: OUTBOUND, from: "OUTPUT -p tcp" }],
+};
+
+/// The guard is in mangle, and not in filter, because other programs flush the table filter and accept packets in it.
+const MANGLE: Table =
+    Table { name: "mangle", chains: &[Chain { name: GUARD, from: "INPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
+
 /// Returns the input for iptables-restore that loads the rules and replaces our earlier rules, which are in `saved`.
+///
+/// The guard is loaded last, and [`down`] removes it first: without the redirection, it would drop all connections from
+/// outside.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
-    let mut text = format!("*nat\n:{INBOUND} - [0:0]\n:{OUTBOUND} - [0:0]\n");
-    for jump in jumps(saved) {
-        line(&mut text, &format!("-D {jump}"));
-    }
-    for rule in inbound(options) {
-        line(&mut text, &format!("-A {INBOUND} {rule}"));
-    }
-    for rule in outbound(options, family) {
-        line(&mut text, &format!("-A {OUTBOUND} {rule}"));
-    }
-    // Insert our jumps at the start of PREROUTING and OUTPUT, before other rules can change the address that the
-    // application called.
-    line(&mut text, &format!("-I PREROUTING -p tcp -j {INBOUND}"));
-    line(&mut text, &format!("-I OUTPUT -p tcp -j {OUTBOUND}"));
-    text.push_str("COMMIT\n");
-    text
+    let redirection = [(INBOUND, inbound(options)), (OUTBOUND, outbound(options, family))];
+    NAT.loading(saved, &redirection) + &MANGLE.loading(saved, &[(GUARD, guard(options))])
 }
 
 /// Returns the input for iptables-restore that removes our rules, which are in `saved`; `None` if `saved` has none.
 pub(super) fn down(saved: &str) -> Option<String> {
-    let chains = [INBOUND, OUTBOUND].map(|chain| format!(":{chain} "));
-    let chains: Vec<&str> = nat(saved).filter(|line| chains.iter().any(|chain| line.starts_with(chain))).collect();
-    if chains.is_empty() {
-        return None;
-    }
-    let mut text = String::from("*nat\n");
-    for jump in jumps(saved) {
-        line(&mut text, &format!("-D {jump}"));
-    }
-    for chain in chains {
-        let name = chain.trim_start_matches(':').split(' ').next().unwrap_or_default();
-        line(&mut text, &format!("-F {name}\n-X {name}"));
-    }
-    text.push_str("COMMIT\n");
-    Some(text)
+    Some(MANGLE.removal(saved) + &NAT.removal(saved)).filter(|removal| !removal.is_empty())
 }
 
-/// Our rules in `saved`.
-pub(super) fn rules(saved: &str) -> impl Iterator<Item = &str> {
-    nat(saved).filter(|line| line.starts_with("-A ") && line.contains("LENO_"))
+/// Our rules in `saved`, each with the name of its table.
+pub(super) fn rules(saved: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    let is_ours = |line: &&str| line.starts_with("-A ") && line.contains("LENO_");
+    [NAT, MANGLE]
+        .into_iter()
+        .flat_map(move |table| table.lines(saved).filter(is_ours).map(move |rule| (table.name, rule)))
+}
+
+impl Table {
+    fn loading(&self, saved: &str, rules: &[(&str, Vec<String>)]) -> String {
+        let mut text = format!("*{}\n", self.name);
+        for chain in self.chains {
+            line(&mut text, &format!(":{} - [0:0]", chain.name));
+        }
+        for jump in self.jumps(saved) {
+            line(&mut text, &format!("-D {jump}"));
+        }
+        for (chain, rules) in rules {
+            for rule in rules {
+                line(&mut text, &format!("-A {chain} {rule}"));
+            }
+        }
+        // Insert our jumps at the start of iptables' chains, before other rules can change the address that the
+        // application called.
+        for chain in self.chains {
+            line(&mut text, &format!("-I {} -j {}", chain.from, chain.name));
+        }
+        text.push_str("COMMIT\n");
+        text
+    }
+
+    /// Returns empty text if the table has no chain of ours.
+    fn removal(&self, saved: &str) -> String {
+        let is_loaded = |chain: &&Chain| self.lines(saved).any(|line| line.starts_with(&format!(":{} ", chain.name)));
+        let chains: Vec<&Chain> = self.chains.iter().filter(is_loaded).collect();
+        if chains.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("*{}\n", self.name);
+        for jump in self.jumps(saved) {
+            line(&mut text, &format!("-D {jump}"));
+        }
+        for Chain { name, .. } in chains {
+            line(&mut text, &format!("-F {name}\n-X {name}"));
+        }
+        text.push_str("COMMIT\n");
+        text
+    }
+
+    /// The jumps to our chains, each as `<chain> <match> -j <our chain>`.
+    fn jumps<'a>(&self, saved: &'a str) -> impl Iterator<Item = &'a str> {
+        let chains = self.chains;
+        let is_jump = move |rule: &&str| chains.iter().any(|chain| rule.ends_with(&format!(" -j {}", chain.name)));
+        self.lines(saved).filter_map(|line| line.strip_prefix("-A ")).filter(is_jump)
+    }
+
+    /// The lines of the table in the output of iptables-save.
+    fn lines<'a>(&self, saved: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let name = self.name;
+        let is_before = move |line: &&str| line.strip_prefix('*') != Some(name);
+        saved.lines().skip_while(is_before).take_while(|line| *line != "COMMIT")
+    }
 }
 
 fn inbound(options: &Redirection) -> Vec<String> {
     let mut rules = vec!["-i lo -j RETURN".to_owned(), "-m addrtype ! --dst-type LOCAL -j RETURN".to_owned()];
-    rules.extend(options.proxy_ports().map(|port| format!("-p tcp --dport {port} -j RETURN")));
-    let skipped = options.skip_inbound_ports.iter();
-    rules.extend(skipped.map(|range| format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)));
+    rules.extend(open_ports(options));
     rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.inbound_port));
     rules
 }
 
+/// Drops each first packet of a connection from outside that has not been redirected, as the chain `guard` of
+/// [`leno_intercept`] does.
+fn guard(options: &Redirection) -> Vec<String> {
+    let mut rules = vec!["-i lo -j RETURN".to_owned()];
+    rules.extend(open_ports(options));
+    rules.push("-j DROP".to_owned());
+    rules
+}
+
+/// Returns from the chain for the ports that clients reach without a redirection.
+fn open_ports(options: &Redirection) -> impl Iterator<Item = String> {
+    let own = options.proxy_ports().into_iter().map(|port| format!("-p tcp --dport {port} -j RETURN"));
+    own.chain(options.skip_inbound_ports.iter().map(skip_ports))
+}
+
+fn skip_ports(range: &PortRange) -> String {
+    format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)
+}
+
 fn outbound(options: &Redirection, family: Family) -> Vec<String> {
     let mut rules = vec![format!("-m owner --uid-owner {} -j RETURN", options.proxy_uid), "-o lo -j RETURN".to_owned()];
-    let ports = options.skip_outbound_ports.iter();
-    rules.extend(ports.map(|range| format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)));
+    rules.extend(options.skip_outbound_ports.iter().map(skip_ports));
     let subnets = options.skip_subnets.iter().filter(|s| s.address.is_ipv4() == (family == Family::V4));
     rules.extend(subnets.map(|subnet| format!("-d {subnet} -j RETURN")));
     rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.outbound_port));
     rules
-}
-
-/// The jumps to our chains, each as `<chain> <match> -j <our chain>`.
-fn jumps(saved: &str) -> impl Iterator<Item = &str> {
-    let is_jump = |rule: &&str| rule.ends_with(" -j LENO_INBOUND") || rule.ends_with(" -j LENO_OUTBOUND");
-    nat(saved).filter_map(|line| line.strip_prefix("-A ")).filter(is_jump)
-}
-
-/// The lines of the nat table in the output of iptables-save.
-fn nat(saved: &str) -> impl Iterator<Item = &str> {
-    saved.lines().skip_while(|line| *line != "*nat").take_while(|line| *line != "COMMIT")
 }
 
 fn line(text: &mut String, rule: &str) {

@@ -19,11 +19,19 @@ COMMIT
 -A OUTPUT -p tcp -j LENO_OUTBOUND
 -A LENO_INBOUND -p tcp --syn -j REDIRECT --to-ports 4143
 COMMIT
+*mangle
+:INPUT ACCEPT [0:0]
+:LENO_GUARD - [0:0]
+-A INPUT -p tcp -m tcp --tcp-flags SYN,ACK SYN -j LENO_GUARD
+-A INPUT -j MARKING
+-A LENO_GUARD -j DROP
+COMMIT
 ";
 
 #[test]
-fn the_rules_stand_in_two_chains_and_the_jumps_come_first() {
-    let options = parse("--proxy-uid 2102 --skip-outbound-ports 25,1000-2000").expect("they are fine");
+fn each_chain_is_filled_before_a_jump_leads_to_it() {
+    let options =
+        parse("--proxy-uid 2102 --skip-inbound-ports 22 --skip-outbound-ports 25,1000-2000").expect("they are fine");
     let rules = "\
 *nat
 :LENO_INBOUND - [0:0]
@@ -34,6 +42,7 @@ fn the_rules_stand_in_two_chains_and_the_jumps_come_first() {
 -A LENO_INBOUND -p tcp --dport 4140 -j RETURN
 -A LENO_INBOUND -p tcp --dport 15008 -j RETURN
 -A LENO_INBOUND -p tcp --dport 4191 -j RETURN
+-A LENO_INBOUND -p tcp --dport 22:22 -j RETURN
 -A LENO_INBOUND -p tcp --syn -j REDIRECT --to-ports 4143
 -A LENO_OUTBOUND -m owner --uid-owner 2102 -j RETURN
 -A LENO_OUTBOUND -o lo -j RETURN
@@ -42,6 +51,17 @@ fn the_rules_stand_in_two_chains_and_the_jumps_come_first() {
 -A LENO_OUTBOUND -p tcp --syn -j REDIRECT --to-ports 4140
 -I PREROUTING -p tcp -j LENO_INBOUND
 -I OUTPUT -p tcp -j LENO_OUTBOUND
+COMMIT
+*mangle
+:LENO_GUARD - [0:0]
+-A LENO_GUARD -i lo -j RETURN
+-A LENO_GUARD -p tcp --dport 4143 -j RETURN
+-A LENO_GUARD -p tcp --dport 4140 -j RETURN
+-A LENO_GUARD -p tcp --dport 15008 -j RETURN
+-A LENO_GUARD -p tcp --dport 4191 -j RETURN
+-A LENO_GUARD -p tcp --dport 22:22 -j RETURN
+-A LENO_GUARD -j DROP
+-I INPUT -p tcp --tcp-flags SYN,ACK SYN -j LENO_GUARD
 COMMIT
 ";
     assert_eq!(up(&options, Family::V4, ""), rules);
@@ -52,7 +72,12 @@ fn a_second_time_the_old_jumps_go_and_no_rule_of_others_does() {
     let options = parse("--proxy-uid 2102").expect("it is enough");
     let rules = up(&options, Family::V4, SAVED);
     let deleted: Vec<_> = rules.lines().filter(|line| line.starts_with("-D")).collect();
-    assert_eq!(deleted, ["-D PREROUTING -p tcp -j LENO_INBOUND", "-D OUTPUT -p tcp -j LENO_OUTBOUND"]);
+    let ours = [
+        "-D PREROUTING -p tcp -j LENO_INBOUND",
+        "-D OUTPUT -p tcp -j LENO_OUTBOUND",
+        "-D INPUT -p tcp -m tcp --tcp-flags SYN,ACK SYN -j LENO_GUARD",
+    ];
+    assert_eq!(deleted, ours);
 }
 
 #[test]
@@ -68,6 +93,11 @@ fn each_family_skips_its_own_subnets() {
 #[test]
 fn going_down_removes_jumps_then_chains_and_nothing_of_others() {
     let removal = "\
+*mangle
+-D INPUT -p tcp -m tcp --tcp-flags SYN,ACK SYN -j LENO_GUARD
+-F LENO_GUARD
+-X LENO_GUARD
+COMMIT
 *nat
 -D PREROUTING -p tcp -j LENO_INBOUND
 -D OUTPUT -p tcp -j LENO_OUTBOUND
@@ -81,6 +111,13 @@ COMMIT
 }
 
 #[test]
+fn a_guard_without_a_redirection_is_removed_too() {
+    let rest = SAVED.split_once("*mangle\n").expect("it has the table").1;
+    let removal = down(&format!("*mangle\n{rest}")).expect("the guard is there");
+    assert!(removal.contains("-X LENO_GUARD\n") && !removal.contains("*nat"), "{removal}");
+}
+
+#[test]
 fn where_nothing_of_ours_is_nothing_is_removed() {
     let others = "*filter\n-A FORWARD -j LENO_INBOUND\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n";
     for saved in ["", others] {
@@ -91,6 +128,7 @@ fn where_nothing_of_ours_is_nothing_is_removed() {
 #[test]
 fn what_is_shown_is_ours_only() {
     let shown: Vec<_> = rules(SAVED).collect();
-    assert_eq!(shown.len(), 3, "{shown:?}");
-    assert!(shown.iter().all(|rule| rule.contains("LENO_") && !rule.contains("FORWARD")), "{shown:?}");
+    let tables: Vec<_> = shown.iter().map(|(table, _)| *table).collect();
+    assert_eq!(tables, ["nat", "nat", "nat", "mangle", "mangle"], "{shown:?}");
+    assert!(shown.iter().all(|(_, rule)| rule.contains("LENO_") && !rule.contains("FORWARD")), "{shown:?}");
 }
