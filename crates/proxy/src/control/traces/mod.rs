@@ -3,6 +3,7 @@
 //! Calls wait in the relays' [`Outbox`], which is bounded. If the collector cannot be reached, calls first wait, and
 //! are then dropped and counted.
 
+mod answer;
 mod otlp;
 
 use std::fmt;
@@ -233,7 +234,7 @@ impl Connection {
             Some(channel) => channel.clone(),
             None => self.channel.insert(self.connect().await?).clone(),
         };
-        let mut client = Grpc::new(channel);
+        let mut client = Grpc::new(answer::without_malformed_details(channel));
         client.ready().await.map_err(|error| Failure::Unanswered(innermost(&error)))?;
         // prost encodes `Bytes` as a message with one field: the bytes, with the number 1. An ExportTraceServiceRequest
         // has the same form: its only field is `resource_spans`, with the number 1.

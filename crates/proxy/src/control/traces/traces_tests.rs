@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering};
 
 use envoy_types::pb::google::protobuf::Any;
 use futures_util::StreamExt as _;
+use http_body_util::BodyExt as _;
 use leno_relay::metrics::Direction;
 use leno_relay::trace::Dropped;
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceRequest};
@@ -121,6 +122,55 @@ async fn an_error_that_lasts_costs_one_request_and_no_new_connection() {
     test.0.code.store(Code::Ok as i32, Ordering::Relaxed);
     collector.export(&calls, &resource, &outbox).await;
     assert_eq!((outbox.exported(), test.0.connections.load(Ordering::Relaxed)), (1, 1));
+}
+
+/// A collector whose error details are not base64. Sends them in the headers or in the trailers.
+#[derive(Clone)]
+struct Malformed {
+    in_trailers: bool,
+}
+
+impl NamedService for Malformed {
+    const NAME: &'static str = TestCollector::NAME;
+}
+
+impl Service<http::Request<Body>> for Malformed {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        let mut status = http::HeaderMap::new();
+        for (name, value) in [("grpc-status", "3"), ("grpc-message", "why"), ("grpc-status-details-bin", "!")] {
+            status.insert(name, http::HeaderValue::from_static(value));
+        }
+        let mut answer = http::Response::new(Body::empty());
+        match self.in_trailers {
+            true => *answer.body_mut() = Body::new(Body::empty().with_trailers(ready(Some(Ok(status))))),
+            false => *answer.headers_mut() = status,
+        }
+        answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/grpc"));
+        ready(Ok(answer))
+    }
+}
+
+#[tokio::test]
+async fn malformed_error_details_of_a_collector_are_ignored() {
+    for in_trailers in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let mut collector = connection(listener.local_addr().expect("its address"));
+        let server = tonic::transport::Server::builder().add_service(Malformed { in_trailers });
+        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+
+        let failure = collector.send(Bytes::new()).await.expect_err("an error");
+        let Failure::Answered(status) = failure else { panic!("{failure}") };
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "why"));
+        assert!(status.details().is_empty());
+    }
 }
 
 #[test]
