@@ -201,7 +201,8 @@ fn a_port_that_passes_the_proxy_by_is_reached_in_clear_and_an_opaque_one_is_know
         ("1", "8080", "10.244.1.1 ns/shop/sa/echo", Protocol::Opaque),
     ] {
         let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
-        let ports = InboundPorts { skipped: skipped.parse().expect("ports"), opaque: opaque.parse().expect("ports") };
+        let [skipped, opaque] = [skipped, opaque].map(|ports| ports.parse().expect("ports"));
+        let ports = InboundPorts { skipped, opaque, ..InboundPorts::default() };
         let pod = Pod { injected_as: Some("echo".into()), ports, ..a_pod() };
         apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
         assert_eq!(endpoints(&mut index), [expected]);

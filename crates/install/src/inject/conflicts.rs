@@ -1,12 +1,13 @@
-//! Finds parts of a Pod that conflict with the proxy, or with the sidecar for gRPC.
+//! Finds parts of a Pod that conflict with the proxy, or with the sidecar for gRPC, or that may keep them from starting.
 
+use leno_model::problem::quoted;
 use leno_model::proxy;
 use serde_json::Value;
 
 use super::containers::PROXY_UID;
 use super::plan::is_ours;
 use super::settings::Settings;
-use super::skip::containers;
+use super::skip::{containers, windows_hint};
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT, TAP_PORT};
 
 /// Describes the allowed ports in the error for a proxy that would use one port for two purposes.
@@ -39,10 +40,36 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
+/// Warns of what may keep our containers, and so the Pod, from starting. `program` is the container that connects to the
+/// control plane.
+pub(super) fn warnings(template: &Value, program: &str) -> impl Iterator<Item = String> {
+    [dns_warning(template, program), selinux_warning(template), windows_warning(template)].into_iter().flatten()
+}
+
+/// Returns a warning if the Pod has an SELinux type, which applies to our containers too. Unlike the default AppArmor
+/// profile, the default SELinux type has no common name, so our containers cannot ask for it.
+fn selinux_warning(template: &Value) -> Option<String> {
+    let own = template.pointer("/spec/securityContext/seLinuxOptions/type")?.as_str().filter(|own| !own.is_empty())?;
+    Some(format!(
+        "the Pod's seLinuxOptions.type {} applies to Leno's containers too, and may keep them from starting; set it in the \
+         securityContext of the application's containers instead",
+        quoted(own)
+    ))
+}
+
+/// Returns a warning if the Pod seems to run on Windows, without the fields by which the injector recognizes such a Pod.
+fn windows_warning(template: &Value) -> Option<String> {
+    let hint = windows_hint(template)?;
+    Some(format!(
+        "{hint} suggests that the Pod runs on Windows, where Leno's containers cannot start; if it does, set spec.os.name: \
+         windows, and the Pod gets none"
+    ))
+}
+
 /// Returns a warning if our container `program` may not be able to resolve the control plane's name. With the DNS policy
 /// `Default`, a Pod uses the DNS servers of its node, which usually do not know the names of the cluster's Services. With
 /// `None`, a Pod uses the DNS servers in its own spec. We do not know which DNS servers know the cluster's Services.
-pub(super) fn dns_warning(template: &Value, program: &str) -> Option<String> {
+fn dns_warning(template: &Value, program: &str) -> Option<String> {
     let policy = template.pointer("/spec/dnsPolicy")?.as_str()?;
     let servers = match policy {
         "Default" => "the node's DNS servers",

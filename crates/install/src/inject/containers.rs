@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
-    KeyToPath, Lifecycle, LifecycleHandler, ObjectFieldSelector, Probe, ProjectedVolumeSource, ResourceRequirements,
-    SeccompProfile, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    AppArmorProfile, Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction,
+    HTTPGetAction, KeyToPath, Lifecycle, LifecycleHandler, ObjectFieldSelector, Probe, ProjectedVolumeSource,
+    ResourceRequirements, SeccompProfile, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount,
+    VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use leno_model::proxy;
+use serde_json::Value;
 
 use super::tcp::{self, Replaced};
-use super::{Options, PodProbe, Settings, probes};
+use super::{Options, PodProbe, Settings, application, probes};
 use crate::names::{
     ANCHORS, CERTIFICATES_PORT, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE, XDS_PORT,
 };
@@ -28,6 +30,7 @@ pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
+pub(super) const HTTP_PORTS: &str = "--http-ports";
 
 /// Option with the application's name in traces. The name depends on the Pod's labels, which other webhooks may change.
 pub(super) const TRACE_SERVICE: &str = "--trace-service";
@@ -40,7 +43,7 @@ const TOKEN_SECONDS: i64 = 3_600;
 ///
 /// The init container runs as root, because only root gets capabilities in a container. Its only capability is
 /// NET_ADMIN.
-pub(super) fn init(settings: &Settings) -> Container {
+pub(super) fn init(settings: &Settings, template: &Value) -> Container {
     let mut args = vec![
         format!("--proxy-uid={PROXY_UID}"),
         format!("{INBOUND_PORT}={}", settings.inbound_port),
@@ -62,20 +65,20 @@ pub(super) fn init(settings: &Settings) -> Container {
             run_as_user: Some(0),
             run_as_group: Some(0),
             run_as_non_root: Some(false),
-            ..confined()
+            ..confined(template)
         }),
         ..Default::default()
     }
 }
 
 /// Makes the proxy's container. As a native sidecar, the proxy is ready before the application starts, and ends after
-/// the application, in Jobs too. `application` is the name of the application in traces, if the Pod has one.
+/// the application, in Jobs too.
 pub(super) fn proxy(
     settings: &Settings,
     options: &Options,
+    template: &Value,
     probes: &[PodProbe],
     tcp_probes: &[Replaced],
-    application: Option<&str>,
 ) -> Container {
     Container {
         name: PROXY.to_owned(),
@@ -85,7 +88,7 @@ pub(super) fn proxy(
         // Run the proxy below a supervisor. After a crash, the supervisor starts the proxy again in a fraction of the
         // time that the kubelet needs.
         command: Some(["/leno-proxy", "supervise"].map(str::to_owned).to_vec()),
-        args: Some(arguments(settings, options, probes, tcp_probes, application)),
+        args: Some(arguments(settings, options, probes, tcp_probes, application(template))),
         env: Some(pod_fields()),
         ports: Some(vec![
             port("leno-inbound", settings.inbound_port),
@@ -101,7 +104,7 @@ pub(super) fn proxy(
             run_as_user: Some(PROXY_UID),
             run_as_group: Some(PROXY_UID),
             run_as_non_root: Some(true),
-            ..confined()
+            ..confined(template)
         }),
         volume_mounts: Some(vec![VolumeMount {
             name: IDENTITY_VOLUME.to_owned(),
@@ -181,7 +184,7 @@ fn arguments(
     option(&mut args, "--egress-connect-timeout", &settings.egress_connect_timeout);
     option(&mut args, "--cluster-networks", &settings.cluster_networks);
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
-    option(&mut args, "--http-ports", &settings.http_ports);
+    option(&mut args, HTTP_PORTS, &settings.http_ports);
     args.extend(probes::options(probes));
     args.extend(tcp::options(tcp_probes));
     args
@@ -240,9 +243,15 @@ pub(super) fn image(settings: &Settings) -> String {
     format!("{}:{}", settings.image, settings.version)
 }
 
-pub(super) fn confined() -> SecurityContext {
+pub(super) fn confined(template: &Value) -> SecurityContext {
+    // A Pod's own AppArmor profile allows what the application needs, and would stop our programs. Other Pods get no
+    // profile from us: a node without AppArmor refuses a Pod that names one.
+    let has_own_profile =
+        template.pointer("/spec/securityContext/appArmorProfile/type").is_some_and(|profile| profile == "Localhost");
     SecurityContext {
         allow_privilege_escalation: Some(false),
+        app_armor_profile: has_own_profile
+            .then(|| AppArmorProfile { type_: "RuntimeDefault".to_owned(), ..Default::default() }),
         read_only_root_filesystem: Some(true),
         seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), ..Default::default() }),
         ..Default::default()

@@ -53,9 +53,9 @@ const EFFECTIVE: [&str; 11] = [
 ];
 
 /// Returns the items to add to a Pod that gets the sidecar.
-pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
+pub(super) fn additions(settings: &Settings, options: &Options, template: &Value) -> Additions {
     Additions {
-        init_containers: vec![sidecar(settings, options)],
+        init_containers: vec![sidecar(settings, options, template)],
         volumes: vec![containers::volume(), volume()],
         label: LABEL,
         program: Some(Program { variables: variables(), mount: mount(true) }),
@@ -67,7 +67,7 @@ pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
 
 /// Makes the sidecar's container. As a native sidecar, it writes the files before the gRPC program starts, and ends
 /// after the program, in Jobs too.
-fn sidecar(settings: &Settings, options: &Options) -> Container {
+fn sidecar(settings: &Settings, options: &Options, template: &Value) -> Container {
     let mut args =
         vec!["grpc".to_owned(), format!("--directory={DIRECTORY}"), "--node=$(POD_NAMESPACE)/$(POD_NAME)".to_owned()];
     args.extend(containers::identity_arguments(options));
@@ -98,7 +98,7 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
             run_as_user: Some(PROXY_UID),
             run_as_group: Some(PROXY_UID),
             run_as_non_root: Some(true),
-            ..containers::confined()
+            ..containers::confined(template)
         }),
         volume_mounts: Some(vec![identity, mount(false)]),
         ..Default::default()

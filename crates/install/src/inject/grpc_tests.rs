@@ -55,6 +55,14 @@ fn the_pod_gets_a_sidecar_and_no_proxy_and_its_programs_get_the_bootstrap() {
 }
 
 #[test]
+fn a_profile_of_the_program_does_not_confine_the_sidecar() {
+    let mut template = template();
+    template["spec"]["securityContext"] = json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": "web"}});
+    let sidecar = patched(&template)["spec"]["initContainers"][0].clone();
+    assert_eq!(sidecar["securityContext"]["appArmorProfile"], json!({"type": "RuntimeDefault"}));
+}
+
+#[test]
 fn the_sidecar_has_no_capability_and_the_program_waits_for_its_files() {
     let sidecar = patched(&template())["spec"]["initContainers"][0].clone();
     let context = &sidecar["securityContext"];

@@ -99,9 +99,8 @@ pub fn inject(
         let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(template)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
-    let installed = options.proxy.within_pod(template);
-    let settings = installed.with_annotations(Some(&namespace.annotations), annotations)?;
-    let inherited = installed.with_annotations(Some(&namespace.annotations), None)?;
+    let settings = options.proxy.with_annotations(Some(&namespace.annotations), template, annotations)?;
+    let inherited = options.proxy.with_annotations(Some(&namespace.annotations), template, None)?;
     if grpc::is_asked(annotations, &namespace.annotations) {
         return inject_grpc(template, annotations, &settings, asked, options);
     }
@@ -109,10 +108,10 @@ pub fn inject(
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
-    let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
+    let ports = InboundPorts::of(&settings);
     let restored = tcp::restored(template);
-    let probes = probes::of_pod(&restored, &skipped);
-    let found = tcp::of_pod(&restored, &skipped);
+    let probes = probes::of_pod(&restored, &ports);
+    let found = tcp::of_pod(&restored, &ports.skipped);
     let mut of_tcp_probes: Vec<String> = found.warnings().collect();
     // If the cluster asks, the Pod may bring a proxy that already has pages for some probes. These pages must stay.
     let is_new = |probe: &tcp::Replaced| asked == Asked::ByName || probe.is_pending(template);
@@ -120,8 +119,8 @@ pub fn inject(
     of_tcp_probes.extend(unsupported);
     let additions = plan::Additions {
         init_containers: vec![
-            containers::init(&settings),
-            containers::proxy(&settings, options, &probes, &replaced, application(template)),
+            containers::init(&settings, template),
+            containers::proxy(&settings, options, template, &probes, &replaced),
         ],
         volumes: vec![containers::volume()],
         label: "true",
@@ -132,7 +131,7 @@ pub fn inject(
     let mut warnings: Vec<String> = typos(template).chain(reserved::loosened(&inherited, &settings)).collect();
     warnings.extend(probes::warnings(&probes, &settings));
     warnings.extend(of_tcp_probes);
-    warnings.extend(conflicts::dns_warning(template, PROXY));
+    warnings.extend(conflicts::warnings(template, PROXY));
     warnings.extend(qos::warning(template, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
@@ -164,9 +163,9 @@ fn inject_grpc(
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
-    let dns = conflicts::dns_warning(template, GRPC);
-    let warnings = typos(template).chain(grpc::warnings(template, annotations)).chain(dns).collect();
-    let outcome = match plan::inject(template, &grpc::additions(settings, options)) {
+    let of_pod = conflicts::warnings(template, GRPC);
+    let warnings = typos(template).chain(grpc::warnings(template, annotations)).chain(of_pod).collect();
+    let outcome = match plan::inject(template, &grpc::additions(settings, options, template)) {
         Some(plan) if plan.replaces && asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),
@@ -180,7 +179,7 @@ fn inject_grpc(
 /// annotations, and a level of Pod Security admission with which the API server refuses Pods with a proxy.
 pub fn review_namespace(namespace: &Value) -> Vec<String> {
     let annotations = namespace.pointer("/metadata/annotations").and_then(Value::as_object);
-    let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
+    let mistakes = Settings::default().with_annotations(annotations, &Value::Null, None).err().unwrap_or_default();
     let mistakes = mistakes.iter().map(ToString::to_string);
     mistakes.chain(pod_security(namespace, annotations)).chain(typos(namespace)).collect()
 }

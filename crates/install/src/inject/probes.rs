@@ -1,35 +1,41 @@
-//! The kubelet's network probes of a Pod's containers, from the Pod's spec.
+//! The kubelet's network probes and HTTP lifecycle hooks of a Pod's containers, from the Pod's spec.
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
 //! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
 //! These permissions are fixed while the Pod runs, since the command line of a running Pod cannot be changed. A TCP
-//! probe sends no request, so it needs no permission. But it would not reach the application: see `tcp`.
+//! probe sends no request, so it needs no permission. But it would not reach the application: see `tcp`. A lifecycle hook
+//! gets no permission: unlike a probe, it starts an action in the application, which any client could then start too.
 
 use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
-use leno_model::protocol::PortRanges;
+use leno_model::protocol::Protocol;
 use serde_json::Value;
 
+use super::InboundPorts;
 use super::plan::{is_ours, items};
 use super::settings::Settings;
 
 /// The proxy's option that allows a probe; it may be repeated.
 pub(super) const OPTION: &str = "--probe";
 
-/// The fields of a container that are probes.
-const FIELDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
+/// The path of each probe in a container, and its name for users.
+const PROBES: [(&str, &str); 3] =
+    [("/startupProbe", "startupProbe"), ("/livenessProbe", "livenessProbe"), ("/readinessProbe", "readinessProbe")];
 
-/// A probe that a kubelet sends to a container over the network.
+/// The path of each lifecycle hook in a container, and its name for users.
+const HOOKS: [(&str, &str); 2] = [("/lifecycle/postStart", "postStart hook"), ("/lifecycle/preStop", "preStop hook")];
+
+/// A probe that a kubelet sends to a container over the network, or an HTTP lifecycle hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProbe {
     /// The probe's field and its container, for example `livenessProbe of container web`.
     pub name: String,
     /// The port that the probe calls; `None` if the probe names a port that the container does not define.
     pub port: Option<u16>,
-    /// The request that the proxy allows, or why the proxy cannot allow the probe.
+    /// The request that the proxy allows, or why the proxy may not be able to allow the probe.
     pub asks: Result<Probe, Unasked>,
 }
 
-/// The reason why the proxy cannot allow a probe. The error message names the remedy.
+/// The reason why the proxy cannot allow a probe, or may not be able to. The error message names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
     /// The probe uses HTTPS. The proxy cannot read the probe's request, and must not allow all requests to the port.
@@ -41,13 +47,42 @@ pub enum Unasked {
     /// The container does not have the probe's port.
     #[error("the container does not have its port; write the port's number")]
     Port,
+    /// The proxy relays the bytes of the port without inspection.
+    #[error(
+        "its port is opaque, so the proxy cannot read the request; remove the port from leno.dev/opaque-ports, or use \
+         exec"
+    )]
+    Opaque,
+    /// The port is one of the default opaque ports. A Service may declare that it speaks HTTP, and the proxy then allows
+    /// the probe.
+    #[error(
+        "its port is opaque by default, unless a Service of the namespace declares HTTP there, so the proxy cannot read \
+         the request; list the port in leno.dev/http-ports, or use exec"
+    )]
+    OpaqueByDefault(Probe),
+    /// The request is a lifecycle hook, with this path.
+    #[error(
+        "the proxy does not allow a hook as it allows a probe; list its path in healthChecks of an AuthorizationPolicy, \
+         or use exec"
+    )]
+    Hook(HealthPath),
 }
 
-/// A probe in a Pod's spec, of any kind.
+impl PodProbe {
+    /// Returns the probe that the proxy gets on its command line, if any.
+    pub(super) fn told(&self) -> Option<&Probe> {
+        match &self.asks {
+            Ok(probe) | Err(Unasked::OpaqueByDefault(probe)) => Some(probe),
+            Err(_) => None,
+        }
+    }
+}
+
+/// A probe or a lifecycle hook in a Pod's spec, of any kind.
 pub(super) struct Placed<'a> {
     pub(super) container: &'a Value,
-    /// The field of the container, for example `livenessProbe`.
-    field: &'static str,
+    /// The name of the probe's field for users, for example `livenessProbe`.
+    what: &'static str,
     /// The path of the probe in the Pod or its template.
     pub(super) at: String,
     pub(super) probe: &'a Value,
@@ -56,32 +91,61 @@ pub(super) struct Placed<'a> {
 impl Placed<'_> {
     /// Names the probe for users, for example `livenessProbe of container web`.
     pub(super) fn name(&self) -> String {
-        format!("{} of container {}", self.field, self.container["name"].as_str().unwrap_or_default())
+        format!("{} of container {}", self.what, self.container["name"].as_str().unwrap_or_default())
     }
 }
 
 /// Finds all probes of the application in a Pod or a Pod template.
 pub(super) fn placed(template: &Value) -> impl Iterator<Item = Placed<'_>> {
+    at_paths(template, &PROBES)
+}
+
+/// Finds what the application's containers have at these paths.
+fn at_paths<'a>(
+    template: &'a Value,
+    paths: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = Placed<'a>> {
     ["/spec/containers", "/spec/initContainers"].into_iter().flat_map(move |list| {
         let containers = items(template, list).iter().enumerate().filter(|(_, container)| !is_ours(container));
         containers.flat_map(move |(index, container)| {
-            let probe = move |field: &'static str| {
-                let probe = container.get(field)?;
-                Some(Placed { container, field, at: format!("{list}/{index}/{field}"), probe })
+            let probe = move |&(path, what): &(&'static str, &'static str)| {
+                let probe = container.pointer(path)?;
+                Some(Placed { container, what, at: format!("{list}/{index}{path}"), probe })
             };
-            FIELDS.into_iter().filter_map(probe)
+            paths.iter().filter_map(probe)
         })
     })
 }
 
-/// Returns the probes with a request to the application in a Pod or a Pod template. Leaves out probes that bypass the
-/// proxy: probes of a port in `skipped`, and probes of another host.
-pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
-    let probes = placed(template).filter_map(|placed| {
+/// Returns the probes and lifecycle hooks with a request to the application in a Pod or a Pod template. Leaves out
+/// requests that bypass the proxy: to a port in `ports.skipped`, or to another host.
+pub fn of_pod(template: &Value, ports: &InboundPorts) -> Vec<PodProbe> {
+    let request = |placed: Placed<'_>| {
         let (port, asks) = of_container(placed.container, placed.probe)?;
-        Some(PodProbe { name: placed.name(), port, asks })
-    });
-    probes.filter(|probe| probe.port.is_none_or(|port| !skipped.contains(port))).collect()
+        Some(PodProbe { name: placed.name(), port, asks: asks.and_then(|probe| legible(probe, ports)) })
+    };
+    let hooks = at_paths(template, &HOOKS).filter_map(request);
+    let hooks = hooks.map(|hook| PodProbe { asks: Err(why_no_hook(hook.asks)), ..hook });
+    let all = placed(template).filter_map(request).chain(hooks);
+    all.filter(|probe| probe.port.is_none_or(|port| !ports.skipped.contains(port))).collect()
+}
+
+/// Returns the probe if the proxy can read its request.
+fn legible(probe: Probe, ports: &InboundPorts) -> Result<Probe, Unasked> {
+    match probe.port {
+        port if ports.http.contains(port) => Ok(probe),
+        port if ports.opaque.contains(port) => Err(Unasked::Opaque),
+        port if Protocol::of_port(port) == Protocol::Opaque => Err(Unasked::OpaqueByDefault(probe)),
+        _ => Ok(probe),
+    }
+}
+
+/// Returns why the proxy does not allow a lifecycle hook with this request.
+fn why_no_hook(hook: Result<Probe, Unasked>) -> Unasked {
+    match hook {
+        Ok(hook) | Err(Unasked::OpaqueByDefault(hook)) => Unasked::Hook(hook.path),
+        Err(why) => why,
+    }
 }
 
 /// Returns the port and the request of a probe; `None` if the probe does not send a request to the application.
@@ -123,7 +187,7 @@ fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
 /// The proxy's options that allow the probes.
 pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
-    for probe in probes.iter().filter_map(|probe| probe.asks.as_ref().ok()) {
+    for probe in probes.iter().filter_map(PodProbe::told) {
         // Escape `$(`: otherwise, the kubelet would take a path with `$(NAME)` for a reference to a variable.
         let option = format!("{OPTION}={}", probe.to_string().replace("$(", "$$("));
         if !options.contains(&option) && options.len() < Probes::MAX {
@@ -139,7 +203,7 @@ pub fn of_arguments(arguments: &[String]) -> Vec<Probe> {
     arguments.iter().filter_map(value).collect()
 }
 
-/// Warns of probes that the default inbound policy would deny.
+/// Warns of probes and lifecycle hooks that the default inbound policy would deny.
 pub(super) fn warnings(probes: &[PodProbe], settings: &Settings) -> Vec<String> {
     let policy = settings.default_inbound_policy.as_str();
     if matches!(policy, "all-unauthenticated" | "audit") {

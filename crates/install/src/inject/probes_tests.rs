@@ -1,8 +1,7 @@
 use serde_json::{Value, json};
 
-use super::super::{Asked, Namespace, Options, Outcome, inject};
+use super::super::{Asked, InboundPorts, Namespace, Options, Outcome, inject};
 use super::{PodProbe, Unasked, of_arguments, of_pod, options};
-use leno_model::protocol::PortRanges;
 
 /// A Pod whose only container has these probes.
 fn pod(probes: &Value) -> Value {
@@ -14,7 +13,7 @@ fn pod(probes: &Value) -> Value {
 }
 
 fn liveness(probe: &Value) -> Vec<PodProbe> {
-    of_pod(&pod(&json!({ "livenessProbe": probe })), &PortRanges::default())
+    of_pod(&pod(&json!({ "livenessProbe": probe })), &InboundPorts::default())
 }
 
 /// The proxy's arguments in the injected Pod, and the injector's warnings.
@@ -51,7 +50,7 @@ fn probes_of_sidecars_count_and_our_own_containers_do_not() {
         {"name": "leno-grpc", "startupProbe": probe},
         {"name": "logs", "restartPolicy": "Always", "readinessProbe": sidecar},
     ]}});
-    assert_eq!(options(&of_pod(&pod, &PortRanges::default())), ["--probe=7000/"]);
+    assert_eq!(options(&of_pod(&pod, &InboundPorts::default())), ["--probe=7000/"]);
 }
 
 #[test]
@@ -63,7 +62,7 @@ fn what_asks_the_application_nothing_is_no_probe_of_ours() {
     ] {
         assert_eq!(liveness(&probe), [], "{probe}");
     }
-    let skipped = "8000-8999".parse().expect("ports");
+    let skipped = InboundPorts { skipped: "8000-8999".parse().expect("ports"), ..InboundPorts::default() };
     let pod = pod(&json!({"livenessProbe": {"httpGet": {"port": "http", "path": "/healthz"}}}));
     assert_eq!(of_pod(&pod, &skipped), []);
 }
@@ -87,6 +86,55 @@ fn the_injector_warns_of_a_probe_that_the_default_policy_denies() {
     let warnings = injected(&pod, &options).1;
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].starts_with("the livenessProbe of container web is denied"), "{warnings:?}");
+}
+
+/// The proxy cannot read a request at an opaque port. A default opaque port may be declared to speak HTTP.
+#[test]
+fn a_probe_of_an_opaque_port_is_denied_and_the_author_is_told() {
+    let warnings = |port: u16, annotations: Value| {
+        let mut pod = pod(&json!({"livenessProbe": {"httpGet": {"port": port, "path": "/healthz"}}}));
+        pod["metadata"]["annotations"] = annotations;
+        let mut options = Options::default();
+        options.proxy.default_inbound_policy = "deny".to_owned();
+        let (args, warnings) = injected(&pod, &options);
+        (args.contains(&format!("--probe={port}/healthz")), warnings.concat())
+    };
+    let (is_told, warning) = warnings(9000, json!({"leno.dev/opaque-ports": "9000-9010"}));
+    assert!(!is_told && warning.contains("its port is opaque, so the proxy cannot read the request"), "{warning}");
+    let both = json!({"leno.dev/opaque-ports": "9000-9010", "leno.dev/http-ports": "9000"});
+    assert_eq!(warnings(9000, both), (true, String::new()));
+    let (is_told, warning) = warnings(4444, json!({}));
+    assert!(is_told && warning.contains("its port is opaque by default"), "{warning}");
+    assert_eq!(warnings(4444, json!({"leno.dev/http-ports": "4444"})), (true, String::new()));
+}
+
+/// A hook starts an action in the application. If the proxy allowed it, any client could start this action.
+#[test]
+fn a_lifecycle_hook_gets_no_permission_and_the_author_is_told_if_the_default_policy_denies_it() {
+    let hook = |port: u16| json!({"httpGet": {"port": port, "path": "/wait-for-drain"}});
+    let exec = json!({"exec": {"command": ["true"]}});
+    let warnings = |policy: &str, lifecycle: Value| {
+        let pod = pod(&json!({ "lifecycle": lifecycle }));
+        let mut options = Options::default();
+        options.proxy.default_inbound_policy = policy.to_owned();
+        let (args, warnings) = injected(&pod, &options);
+        assert!(!args.iter().any(|arg| arg.starts_with("--probe")), "{args:?}");
+        warnings
+    };
+    for port in [8080, 4444] {
+        let found = warnings("all-authenticated", json!({"postStart": hook(port), "preStop": hook(port)}));
+        let denied = |what: &str| {
+            format!(
+                "the {what} hook of container web is denied by the default inbound policy all-authenticated: the proxy does \
+                 not allow a hook as it allows a probe; list its path in healthChecks of an AuthorizationPolicy, or use exec"
+            )
+        };
+        assert_eq!(found, [denied("postStart"), denied("preStop")]);
+    }
+    assert_eq!(warnings("all-unauthenticated", json!({"preStop": hook(8080)})), [""; 0]);
+    assert_eq!(warnings("deny", json!({"postStart": exec, "preStop": {"sleep": {"seconds": 5}}})), [""; 0]);
+    let elsewhere = json!({"preStop": {"httpGet": {"port": 80, "host": "example.org"}}});
+    assert_eq!(warnings("deny", elsewhere), [""; 0]);
 }
 
 #[test]

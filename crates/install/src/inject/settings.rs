@@ -135,23 +135,21 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the settings for a Pod. If the Pod requests or limits a resource for all of its containers together
-    /// (`spec.resources`), the proxy gets no request and no limit of this resource. Kubernetes refuses a Pod whose
-    /// containers request more than the Pod, and the Pod's author chose the Pod's resources without the proxy in mind.
-    pub(super) fn within_pod(&self, template: &Value) -> Self {
+    /// Removes the request and the limit of each resource that the Pod requests or limits for all of its containers
+    /// together (`spec.resources`). Kubernetes refuses a Pod whose containers request more than the Pod, and the Pod's
+    /// author chose the Pod's resources without the proxy in mind.
+    fn leave_resources_to(&mut self, template: &Value) {
         let has = |list: &str, resource: &str| {
             template.pointer(&format!("/spec/resources/{list}/{resource}")).is_some_and(|quantity| !quantity.is_null())
         };
-        let mut settings = self.clone();
         for (resource, own) in [
-            ("cpu", [&mut settings.cpu_request, &mut settings.cpu_limit]),
-            ("memory", [&mut settings.memory_request, &mut settings.memory_limit]),
+            ("cpu", [&mut self.cpu_request, &mut self.cpu_limit]),
+            ("memory", [&mut self.memory_request, &mut self.memory_limit]),
         ] {
             if has("requests", resource) || has("limits", resource) {
                 own.into_iter().for_each(String::clear);
             }
         }
-        settings
     }
 
     /// Whether these settings give the proxy another image than the injector's, or another version. Such a proxy may not
@@ -161,7 +159,9 @@ impl Settings {
         self.image != options.proxy.image || is_other_version
     }
 
-    /// Applies the annotations of a namespace, then the annotations of a Pod.
+    /// Applies the annotations of a namespace, then the Pod's resources as a whole, then the annotations of a Pod. So of
+    /// the annotations, only the Pod's own can give the proxy resources beside `spec.resources`. `template` is null if
+    /// the namespace has to be checked without a Pod.
     ///
     /// If annotations set only the request or only the limit of a resource, the other one adapts: an annotation cannot
     /// remove the installation's value, and the API server refuses a container whose request is above its limit.
@@ -171,12 +171,16 @@ impl Settings {
     pub(super) fn with_annotations(
         &self,
         namespace: Option<&Map<String, Value>>,
+        template: &Value,
         pod: Option<&Map<String, Value>>,
     ) -> Result<Self, Vec<Mistake>> {
         let mut settings = self.clone();
         let mut bearers = HashMap::new();
         let mut mistakes = Vec::new();
         for (bearer, annotations) in [(Bearer::Namespace, namespace), (Bearer::Pod, pod)] {
+            if bearer == Bearer::Pod {
+                settings.leave_resources_to(template);
+            }
             // A list may be empty, but a value that is not text is no empty list.
             let is_text = |name: &str| annotations.and_then(|all| all.get(name)).is_some_and(Value::is_string);
             for (name, value) in ours(annotations) {

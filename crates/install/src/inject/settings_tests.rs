@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn read(namespace: &Value, pod: &Value) -> Result<Settings, Vec<String>> {
-    let read = Settings::default().with_annotations(namespace.as_object(), pod.as_object());
+    let read = Settings::default().with_annotations(namespace.as_object(), &Value::Null, pod.as_object());
     read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
 }
 
@@ -137,7 +137,8 @@ fn an_empty_list_undoes_the_list_of_the_namespace() {
 fn an_annotated_request_raises_the_installations_limit_and_an_annotated_limit_lowers_its_request() {
     let installed = Settings { cpu_limit: "50m".to_owned(), ..Settings::default() };
     let annotated = |namespace: Value, pod: Value| {
-        let settings = installed.with_annotations(namespace.as_object(), pod.as_object()).expect("they are valid");
+        let settings = installed.with_annotations(namespace.as_object(), &Value::Null, pod.as_object());
+        let settings = settings.expect("they are valid");
         let Settings { cpu_request, cpu_limit, memory_request, memory_limit, .. } = settings;
         ([cpu_request, cpu_limit], [memory_request, memory_limit])
     };

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::plan::items;
 use super::{Asked, Namespace};
 use crate::annotations::{INJECT, MIRROR_POD};
 use crate::names::CONTROL_NAMESPACE;
@@ -25,6 +26,9 @@ const OS_FIELDS: [&str; 2] = ["/spec/os/name", "/spec/nodeSelector/kubernetes.io
 
 /// The value of [`OS_FIELDS`] in a Windows Pod.
 const WINDOWS: &str = "windows";
+
+/// The node label with the operating system.
+const OS_LABEL: &str = "kubernetes.io/os";
 
 /// Container names of other meshes' proxies.
 const OTHER_PROXIES: [&str; 4] = ["linkerd-proxy", "istio-proxy", "consul-dataplane", "kuma-sidecar"];
@@ -209,6 +213,33 @@ pub(super) fn reason(
     }
     let mut names = containers(template).filter_map(|container| container.get("name")?.as_str());
     names.find(|name| OTHER_PROXIES.contains(name)).map(|name| Skipped::OtherMesh(name.to_owned()))
+}
+
+/// Returns the field that suggests that a Pod runs on Windows, if the Pod has neither of [`OS_FIELDS`]. The injector does
+/// not skip such a Pod: the guard and the control plane would not recognize it.
+pub(super) fn windows_hint(template: &Value) -> Option<&'static str> {
+    if OS_FIELDS.iter().any(|path| template.pointer(path).is_some()) {
+        return None;
+    }
+    let required = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let terms = items(template, required);
+    if !terms.is_empty() && terms.iter().all(selects_windows) {
+        return Some("the required nodeAffinity");
+    }
+    let options = "/securityContext/windowsOptions";
+    let is_set = |options: Option<&Value>| options.is_some_and(|options| !options.is_null());
+    let of_pod = is_set(template.pointer(&format!("/spec{options}")));
+    let has_options = of_pod || containers(template).any(|container| is_set(container.pointer(options)));
+    has_options.then_some("windowsOptions")
+}
+
+/// Returns whether a term of a node affinity selects only Windows nodes.
+fn selects_windows(term: &Value) -> bool {
+    let is_windows = |expression: &Value| {
+        let is_in = expression["key"] == OS_LABEL && expression["operator"] == "In";
+        is_in && expression["values"] == json!([WINDOWS])
+    };
+    items(term, "/matchExpressions").iter().any(is_windows)
 }
 
 /// Returns whether a Pod is the mirror Pod of a static Pod.

@@ -163,6 +163,80 @@ fn where_a_pod_has_resources_as_a_whole_its_containers_get_none_of_these_unless_
 }
 
 #[test]
+fn the_annotations_of_a_namespace_give_the_proxy_no_resources_beside_those_of_a_pod_as_a_whole() {
+    let namespace =
+        Namespace { annotations: Map::from_iter([("leno.dev/proxy-cpu-limit".to_owned(), json!("1"))]), ..shop() };
+    let resources = |whole: Value| {
+        let mut template = template();
+        template["spec"]["resources"] = whole;
+        let decision = inject(&template, &namespace, Asked::ByName, &Options::default()).expect("nothing is wrong");
+        let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
+        patch::apply(&mut template, &patch).expect("it fits");
+        template["spec"]["initContainers"][1]["resources"].clone()
+    };
+    let memory = json!({"requests": {"memory": "16Mi"}, "limits": {"memory": "128Mi"}});
+    assert_eq!(resources(json!({"limits": {"cpu": "500m"}})), memory);
+    assert_eq!(resources(json!({}))["limits"], json!({"cpu": "1", "memory": "128Mi"}));
+    let mut template = annotated(json!({"leno.dev/proxy-workers": "0"}));
+    template["spec"]["resources"] = json!({"limits": {"cpu": "500m"}});
+    let annotations = Map::from_iter([("leno.dev/proxy-cpu-limit".to_owned(), json!("fast"))]);
+    let of_both = Namespace { annotations, ..shop() };
+    let mistakes = inject(&template, &of_both, Asked::ByName, &Options::default()).expect_err("both are wrong");
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+}
+
+#[test]
+fn a_profile_of_the_application_does_not_confine_our_containers() {
+    let profiles = |profile: Value| {
+        let mut template = template();
+        template["spec"]["securityContext"] = json!({ "appArmorProfile": profile });
+        let patched = patched(&template);
+        [0, 1].map(|index| patched["spec"]["initContainers"][index]["securityContext"]["appArmorProfile"].clone())
+    };
+    let default = json!({"type": "RuntimeDefault"});
+    assert_eq!(profiles(json!({"type": "Localhost", "localhostProfile": "web"})), [default.clone(), default]);
+    for profile in [json!({"type": "RuntimeDefault"}), json!({"type": "Unconfined"}), Value::Null] {
+        assert_eq!(profiles(profile), [Value::Null, Value::Null]);
+    }
+}
+
+#[test]
+fn the_author_of_a_pod_with_an_selinux_type_is_warned() {
+    let warnings = |context: Value| {
+        let mut template = template();
+        template["spec"]["securityContext"] = context;
+        by_name(&template).expect("no mistake").warnings
+    };
+    let found = warnings(json!({"seLinuxOptions": {"type": "web_t"}}));
+    assert!(found.len() == 1 && found[0].starts_with("the Pod's seLinuxOptions.type \"web_t\" applies"), "{found:?}");
+    assert_eq!(warnings(json!({"seLinuxOptions": {"level": "s0:c123,c456"}})), [""; 0]);
+}
+
+#[test]
+fn the_author_of_a_pod_that_seems_to_run_on_windows_is_warned() {
+    let warnings = |spec: &[(&str, Value)]| {
+        let mut template = template();
+        for (field, value) in spec {
+            template["spec"][*field] = value.clone();
+        }
+        by_name(&template).expect("no mistake").warnings
+    };
+    let affinity = |terms: Value| {
+        let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+        ("affinity", json!({ "nodeAffinity": required }))
+    };
+    let term = |os: &str| json!({"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": [os]}]});
+    let windows = || affinity(json!([term("windows")]));
+    let found = warnings(&[windows()]);
+    assert!(found.len() == 1 && found[0].starts_with("the required nodeAffinity suggests"), "{found:?}");
+    let options = ("securityContext", json!({"windowsOptions": {"runAsUserName": "ContainerUser"}}));
+    let found = warnings(&[options]);
+    assert!(found.len() == 1 && found[0].starts_with("windowsOptions suggests"), "{found:?}");
+    assert_eq!(warnings(&[affinity(json!([term("windows"), term("linux")]))]), [""; 0]);
+    assert_eq!(warnings(&[windows(), ("os", json!({"name": "linux"}))]), [""; 0]);
+}
+
+#[test]
 fn proxies_trace_calls_if_there_is_a_collector() {
     let mut template = annotated(json!({"leno.dev/trace-ratio": "0.5", "leno.dev/trace-failed": "true"}));
     template["metadata"]["labels"] = json!({"app": "old-name", "app.kubernetes.io/name": "cart"});

@@ -16,6 +16,11 @@ const VALUES_MAX: usize = 1 << 20;
 /// The key of a mapping whose entries are merged into the surrounding mapping.
 const MERGE: &str = "<<";
 
+/// The parser's errors for a value in brackets or quotes whose further lines are indented too little. kubectl accepts
+/// such a value.
+const INDENTATION: [&str; 3] =
+    ["invalid indentation", "invalid indentation in quoted scalar", "invalid indentation in flow construct"];
+
 /// The reason why a text cannot be parsed, with the line of the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -170,7 +175,12 @@ fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), 
 }
 
 fn syntax(error: &ScanError) -> Fault {
-    Fault { line: error.marker().line(), what: format!("this is not YAML: {}", error.info()) }
+    let remedy = if INDENTATION.contains(&error.info()) {
+        "; YAML demands that the further lines of a value are indented more than its key, and kubectl does not: indent them"
+    } else {
+        ""
+    };
+    Fault { line: error.marker().line(), what: format!("this is not YAML: {}{remedy}", error.info()) }
 }
 
 fn fault(span: &Span, what: &str) -> Fault {

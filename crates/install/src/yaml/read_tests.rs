@@ -40,6 +40,16 @@ fn faults_name_their_line() {
     fails("<<: 1\n", 1, "takes a mapping");
 }
 
+/// kubectl accepts these texts, so the message has to tell what to change.
+#[test]
+fn a_value_with_too_little_indentation_is_refused_with_the_remedy() {
+    let remedy = "indented more than its key, and kubectl does not: indent them";
+    fails("a: 1\nb: [\n  \"x\"\n]\n", 4, remedy);
+    fails("a: 1\nb: \"x\ny\"\n", 2, remedy);
+    assert_eq!(read("b: [\n  \"x\"\n  ]\n"), Ok(json!({"b": ["x"]})));
+    assert_eq!(read("b: \"x\n  y\"\n"), Ok(json!({"b": "x y"})));
+}
+
 #[test]
 fn a_document_that_grows_without_end_is_refused() {
     let mut bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();

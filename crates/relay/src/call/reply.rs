@@ -5,18 +5,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, FieldSection, Section};
 use leno_model::discovery::Subject;
 use leno_model::route::RouteName;
 
 use crate::Relay;
 use crate::call::record::Ending;
-use crate::call::{CallId, Response};
+use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::downstream::client::Client;
 use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
+use crate::pool::hop::Protocol;
+
+/// The beginning of the `user-agent` with which a kubelet calls an HTTP lifecycle hook (`postStart`, `preStop`).
+const LIFECYCLE_HOOK: &[u8] = b"kube-lifecycle/";
 
 /// Error with which the proxy ends a call. The error's text tells the caller what to do.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -210,6 +215,7 @@ impl Relay {
         let downstream = self.downstreams.get(client);
         let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
         let is_proxys = downstream.is_some_and(Client::is_callers_proxy);
+        let is_hook = downstream.is_some_and(|client| is_lifecycle_hook(client, call));
         self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(id) {
@@ -239,6 +245,9 @@ impl Relay {
                 (Response::Awaited, _) if is_proxys && is_unprocessed => {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
+                // A kubelet ignores the status of the response: with any response, the hook has succeeded. So without
+                // the application's response, there must be none.
+                (Response::Awaited, _) if is_hook => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
                 (Response::Awaited, true) => {
                     let mut fields = grpc_error(Section::Response, grpc_status, &message, error.why());
                     mark(&mut fields);
@@ -286,6 +295,13 @@ impl Relay {
     }
 }
 
+/// Returns whether a kubelet may have made a call, for an HTTP lifecycle hook of the application. Any client without an
+/// identity can pretend to be a kubelet, and gains nothing: if the proxy ends its call, the client learns less.
+fn is_lifecycle_hook(client: &Client, call: &Call) -> bool {
+    let can_be = client.origin.door == Door::Inbound && client.peer_id.is_none() && call.protocol == Protocol::Http1;
+    can_be && call.request.get(Known::UserAgent).is_some_and(|agent| agent.starts_with(LIFECYCLE_HOOK))
+}
+
 /// Returns the fields of a gRPC error: a trailers-only response for [`Section::Response`], otherwise trailers.
 fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
     let mut fields = FieldSection::new();
@@ -307,3 +323,7 @@ fn http_error(status: u16, message: &str, error: &ProxyError) -> FieldSection {
     fields.push(b"leno-proxy-error", error.why().as_bytes());
     fields
 }
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

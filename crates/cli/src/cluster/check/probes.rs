@@ -1,5 +1,6 @@
-//! Checks whether kubelets can probe the applications. If a policy denies a probe, the kubelet may restart a healthy
-//! application. If a TCP probe reaches only the proxy, the kubelet takes a broken application for healthy.
+//! Checks whether the probes and HTTP lifecycle hooks of kubelets reach the applications. If a policy denies a probe, the
+//! kubelet may restart a healthy application. If a TCP probe reaches only the proxy, the kubelet takes a broken
+//! application for healthy.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leno_install::annotations::{PROXY_IMAGE, PROXY_VERSION};
 use leno_install::inject::{
-    PodProbe, Unreplaced, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes,
+    PodProbe, Unasked, Unreplaced, inbound_ports, probes_of_arguments, probes_of_pod, unreplaced_tcp_probes,
 };
 use leno_model::mesh::Mesh;
 use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
@@ -22,10 +23,11 @@ use crate::cluster::pods;
 pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
     let mesh = Mesh::new("default", Vec::new(), [], policies.to_vec(), Vec::new());
     let findings: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();
-    if findings.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { findings }
+    if findings.is_empty() { vec![Finding::ok("no policy denies a probe or a lifecycle hook")] } else { findings }
 }
 
-/// A finding for each probe that the Pod's proxy denies, and for each TCP probe that the injector has not replaced.
+/// A finding for each probe and each lifecycle hook that the Pod's proxy denies, and for each TCP probe that the injector
+/// has not replaced.
 fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -41,11 +43,15 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         let reason = denial(pod, mesh, probe)?;
         let why = format!("the {} of {name} is denied: {reason}", probe.name);
         Some(match &probe.asks {
+            // The check does not know what Services declare about the port.
+            Err(unasked @ Unasked::OpaqueByDefault(_)) => {
+                Finding::warning(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\"")
+            }
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
             Ok(_) => Finding::failed(format!("{why}; its proxy does not know the probe"), anew(pod)),
         })
     };
-    let denied = probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect::<Vec<_>>();
+    let denied = probes_of_pod(&template, &ports).iter().filter_map(finding).collect::<Vec<_>>();
     let unreplaced = unreplaced_tcp_probes(&template, &ports.skipped).into_iter();
     let blind = unreplaced.map(|Unreplaced { name: probe, obstacle }| match obstacle {
         None => Finding::warning(
@@ -82,7 +88,12 @@ fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
     let node = pod.status.as_ref().and_then(|status| status.host_ip.as_deref()?.parse().ok());
     let caller = Caller { identity: None, address: node.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) };
     let policy = mesh.inbound_policy(&own, probe.port?, pods::default_policy(pod).parse().unwrap_or_default());
-    let path = probe.asks.as_ref().ok().map(|asked| (asked.path.method(), asked.path.to_string()));
+    let path = match &probe.asks {
+        Ok(asked) => Some(&asked.path),
+        Err(Unasked::Hook(path)) => Some(path),
+        Err(_) => None,
+    };
+    let path = path.map(|path| (path.method(), path.to_string()));
     let request = path.as_ref().map(|(method, path)| Request {
         method: method.as_bytes(),
         path: path.as_bytes(),

@@ -38,7 +38,7 @@ fn http() -> Value {
 }
 
 const DENY: &str = "--default-inbound-policy=deny";
-const FINE: &str = "Ok: no policy denies a probe";
+const FINE: &str = "Ok: no policy denies a probe or a lifecycle hook";
 
 #[test]
 fn a_probe_that_the_proxy_was_told_of_is_let_in() {
@@ -59,6 +59,43 @@ fn a_probe_that_a_default_or_a_policy_denies_is_told() {
     let https = json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}});
     let found = checked(&pod(&https, &[DENY]), &[]);
     assert!(found[0].contains("it uses HTTPS"), "{found:?}");
+}
+
+#[test]
+fn a_probe_of_an_opaque_port_is_told_although_the_proxy_knows_it() {
+    let http_ports = "--http-ports=3000-9000";
+    let opaque = "--opaque-ports=8080";
+    let told = "--probe=8080/healthz";
+    let found = checked(&pod(&http(), &[DENY, told, opaque]), &[]);
+    assert!(found.len() == 1 && found[0].starts_with("Failed: the livenessProbe"), "{found:?}");
+    assert!(found[0].contains("; its port is opaque, so the proxy cannot read"), "{found:?}");
+    assert_eq!(checked(&pod(&http(), &[DENY, told, opaque, http_ports]), &[]), [FINE]);
+    assert_eq!(checked(&pod(&http(), &[told, opaque]), &[]), [FINE]);
+    let selenium = json!({"httpGet": {"port": 4444, "path": "/status"}});
+    let found = checked(&pod(&selenium, &[DENY, "--probe=4444/status"]), &[]);
+    assert!(found.len() == 1 && found[0].starts_with("Warning: the livenessProbe"), "{found:?}");
+    assert!(found[0].contains("opaque by default"), "{found:?}");
+    assert_eq!(checked(&pod(&selenium, &[DENY, "--probe=4444/status", http_ports]), &[]), [FINE]);
+}
+
+#[test]
+fn a_lifecycle_hook_is_told_unless_a_policy_allows_its_path() {
+    let with_hook = |proxy: &[&str]| {
+        let mut pod = pod(&Value::Null, proxy);
+        let app = &mut pod.spec.as_mut().expect("a spec").containers[0];
+        let hook = json!({"preStop": {"httpGet": {"port": 8080, "path": "/wait-for-drain"}}});
+        app.lifecycle = Some(serde_json::from_value(hook).expect("a hook"));
+        pod
+    };
+    let found = checked(&with_hook(&[DENY, "--probe=8080/wait-for-drain"]), &[]);
+    assert!(found.len() == 1 && found[0].starts_with("Failed: the preStop hook of container app"), "{found:?}");
+    assert!(found[0].contains("list its path in healthChecks"), "{found:?}");
+    assert_eq!(checked(&with_hook(&[]), &[]), [FINE]);
+    let allowing = AuthorizationPolicy {
+        health_checks: ["/wait-for-drain".parse().expect("a path")].into(),
+        ..AuthorizationPolicy::clone(&policy(&[]))
+    };
+    assert_eq!(checked(&with_hook(&[DENY]), &[Arc::new(allowing)]), [FINE]);
 }
 
 #[test]
