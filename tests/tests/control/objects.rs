@@ -131,6 +131,29 @@ fn an_endpoint_waits_for_its_pod_to_have_its_address() {
 }
 
 #[test]
+fn an_endpoint_of_a_leaving_pod_is_unused_while_another_pod_has_its_address() {
+    let Some(cluster) = Cluster::get() else { return };
+    for namespace in ["leaving", "arriving"] {
+        cluster.namespace(namespace);
+    }
+    let control = Control::start(&cluster);
+    cluster.apply(&pod("leaving", "echo-a", "", false));
+    has_started(&cluster, "leaving", "echo-a", "10.244.9.1");
+    cluster.apply(&echo("leaving", &[("10.244.9.1", Some("echo-a")), ("10.244.9.2", None)]));
+    // No kubelet confirms the deletion, so the Pod stays.
+    cluster.kubectl(&["-n", "leaving", "delete", "pod", "echo-a", "--wait=false"]);
+    control.wait_for_endpoints("echo.leaving:50051", &["10.244.9.1:50061", "10.244.9.2:50061"]);
+
+    cluster.apply(&pod("arriving", "pay", "", true));
+    has_started(&cluster, "arriving", "pay", "10.244.9.1");
+    control.wait_for_endpoints("echo.leaving:50051", &["10.244.9.2:50061"]);
+    cluster.kubectl(&["-n", "arriving", "delete", "pod", "pay", "--force", "--grace-period=0"]);
+    control.wait_for_endpoints("echo.leaving:50051", &["10.244.9.1:50061", "10.244.9.2:50061"]);
+    cluster.kubectl(&["-n", "leaving", "delete", "pod", "echo-a", "--force", "--grace-period=0"]);
+    control.wait_for_endpoints("echo.leaving:50051", &["10.244.9.2:50061"]);
+}
+
+#[test]
 fn endpoints_are_followed_while_they_change() {
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("changing");

@@ -103,8 +103,20 @@ pub struct Pod {
     pub has_host_network: bool,
     /// When the Pod was created, in seconds since 1970.
     pub created_s: Option<i64>,
-    /// Whether the Pod is being deleted or has ended, so that another Pod may already have its addresses.
-    pub is_leaving: bool,
+    pub stage: Stage,
+}
+
+/// How close a Pod is to its end. In order: if two Pods report the same address, the earlier stage wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The Pod is not being deleted, and has not ended. It may still be starting.
+    Active,
+    /// The Pod is being deleted. It may still serve. But a finalizer can keep the Pod long after its containers have
+    /// stopped, so another Pod may already have its addresses.
+    Terminating,
+    /// The Pod has ended (phase Succeeded or Failed). The network has released its addresses, but its status still
+    /// contains them.
+    Ended,
 }
 
 /// A Pod that has no proxy but could have one: it does not opt out, is not on its node's network, and does not run

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Service;
@@ -87,12 +88,21 @@ fn a_pod() -> Pod {
         ips: IPS.into(),
         has_host_network: false,
         created_s: None,
-        is_leaving: false,
+        stage: Stage::Active,
     }
 }
 
+fn a_meshed_pod(service_account: &str) -> Pod {
+    Pod { injected_as: Some(service_account.into()), ..a_pod() }
+}
+
 fn injected(service_account: &str) -> Content {
-    Content::Pod(Pod { injected_as: Some(service_account.into()), ..a_pod() })
+    Content::Pod(a_meshed_pod(service_account))
+}
+
+/// A Pod that has only this address.
+fn at(ip: IpAddr, pod: Pod) -> Content {
+    Content::Pod(Pod { ips: [ip].into(), ..pod })
 }
 
 fn bare() -> Content {
@@ -127,17 +137,17 @@ fn endpoints(index: &mut Index) -> Vec<String> {
 #[test]
 fn endpoints_have_the_proxies_of_their_pods() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
-    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
-    apply(&mut index, Kind::Pod, "echo-b", bare());
+    apply(&mut index, Kind::Pod, "echo-a", at(IPS[0], a_meshed_pod("echo")));
+    apply(&mut index, Kind::Pod, "echo-b", at(IPS[1], a_pod()));
     assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo", "10.244.1.2"]);
 }
 
 #[test]
 fn an_endpoint_is_held_back_while_its_pod_is_not_known() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
-    apply(&mut index, Kind::Pod, "echo-a", bare());
+    apply(&mut index, Kind::Pod, "echo-a", at(IPS[0], a_pod()));
     assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
-    apply(&mut index, Kind::Pod, "echo-b", injected("echo"));
+    apply(&mut index, Kind::Pod, "echo-b", at(IPS[1], a_meshed_pod("echo")));
     assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2 ns/shop/sa/echo"]);
     index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a")));
     assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/shop/sa/echo"]);
@@ -502,7 +512,7 @@ fn a_slice_with_invalid_annotations_has_the_endpoints_that_it_has_now() {
     let valid = json!({ "leno.dev/controller": "deployment/vm" });
     let slice = a_slice_with(&valid, &[("echo-a", "10.244.1.1"), ("", "10.0.0.8")]);
     apply(&mut index, Kind::EndpointSlice, "echo-1", slice);
-    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    apply(&mut index, Kind::Pod, "echo-a", at(IPS[0], a_meshed_pod("echo")));
     assert_eq!(shown(&mut index), ["10.0.0.8 deployment/vm", "10.244.1.1 deployment/vm"]);
     for invalid in [json!({ "leno.dev/identity": "vm" }), json!({ "leno.dev/balancer": "latency" })] {
         let slice = |pods: &[(&str, &str)]| a_slice_with(&invalid, pods);
@@ -511,7 +521,7 @@ fn a_slice_with_invalid_annotations_has_the_endpoints_that_it_has_now() {
         assert_eq!(news.problems.len(), 1, "{news:?}");
         assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
         assert_eq!(shown(&mut index), ["10.0.0.9 deployment/vm"], "the Pod is not known");
-        apply(&mut index, Kind::Pod, "echo-b", injected("echo"));
+        apply(&mut index, Kind::Pod, "echo-b", at(IPS[1], a_meshed_pod("echo")));
         assert_eq!(shown(&mut index), ["10.0.0.9 deployment/vm", "10.244.1.2 deployment/vm"]);
         // The problems are the same as before, and only an address changes.
         let news = apply(&mut index, Kind::EndpointSlice, "echo-1", slice(&[("", "10.0.0.7")]));
@@ -542,12 +552,17 @@ fn a_service_that_becomes_an_external_name_leaves_the_mesh_and_may_come_back() {
 #[test]
 fn what_did_not_change_is_shared_with_the_mesh_before() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
-    apply(&mut index, Kind::Pod, "echo-a", bare());
+    apply(&mut index, Kind::Pod, "echo-a", at(IPS[0], a_pod()));
     let before = index.translate().mesh;
     apply(&mut index, Kind::Service, "echo", a_service(&json!({ "example.org/note": "changed" })));
-    apply(&mut index, Kind::Pod, "other", injected("other"));
+    apply(&mut index, Kind::Pod, "other", at(IPS[1], a_pod()));
     let after = index.translate().mesh;
     assert!(Arc::ptr_eq(&before.clusters()[0], &after.clusters()[0]));
+    assert!(Arc::ptr_eq(before.pods(), after.pods()), "no Pod with a proxy has changed");
+    apply(&mut index, Kind::Pod, "another", at(IPS[1], a_meshed_pod("another")));
+    let last = index.translate().mesh;
+    assert!(Arc::ptr_eq(&before.clusters()[0], &last.clusters()[0]));
+    assert_eq!(last.pods().len(), 1);
 }
 
 #[test]
@@ -707,15 +722,16 @@ fn an_endpoint_may_be_a_pod_of_another_namespace_and_then_serves_only_calls_to_t
 }
 
 #[test]
-fn of_two_pods_at_one_address_the_one_that_stays_counts_and_then_the_newest() {
-    let pod = |created_s, is_leaving| {
-        Content::Pod(Pod { injected_as: Some("echo".into()), created_s: Some(created_s), is_leaving, ..a_pod() })
-    };
+fn of_two_pods_at_one_address_the_one_in_the_earlier_stage_counts_and_then_the_newest() {
+    let pod = |created_s, stage| Content::Pod(Pod { created_s: Some(created_s), stage, ..a_meshed_pod("echo") });
     for (a, b, wins) in [
-        (pod(1, false), pod(2, false), "b"),
-        (pod(2, false), pod(1, false), "a"),
-        (pod(2, true), pod(1, false), "b"),
-        (pod(1, false), pod(1, false), "a"),
+        (pod(1, Stage::Active), pod(2, Stage::Active), "b"),
+        (pod(2, Stage::Active), pod(1, Stage::Active), "a"),
+        (pod(2, Stage::Terminating), pod(1, Stage::Active), "b"),
+        (pod(2, Stage::Ended), pod(1, Stage::Active), "b"),
+        // A Pod that is being deleted may still serve. The network has released the addresses of an ended Pod.
+        (pod(2, Stage::Ended), pod(1, Stage::Terminating), "b"),
+        (pod(1, Stage::Active), pod(1, Stage::Active), "a"),
     ] {
         let mut index = Index::new();
         apply(&mut index, Kind::Pod, "a", a);
@@ -726,13 +742,14 @@ fn of_two_pods_at_one_address_the_one_that_stays_counts_and_then_the_newest() {
 
 #[test]
 fn a_pod_without_a_proxy_at_the_address_of_an_ended_meshed_pod_is_called_in_clear() {
-    let meshed = || Pod { injected_as: Some("echo".into()), created_s: Some(1), ..a_pod() };
+    let meshed = || Pod { created_s: Some(1), ..a_meshed_pod("echo") };
     let bare = || Pod { created_s: Some(2), ..a_pod() };
     for (old, new, is_meshed) in [
         (meshed(), bare(), false),
-        (Pod { is_leaving: true, created_s: Some(3), ..meshed() }, bare(), false),
+        (Pod { stage: Stage::Terminating, created_s: Some(3), ..meshed() }, bare(), false),
+        (Pod { stage: Stage::Ended, created_s: Some(3), ..meshed() }, bare(), false),
         // The address still belongs to the meshed Pod if the Pod without a proxy has ended or uses its node's network.
-        (meshed(), Pod { is_leaving: true, ..bare() }, true),
+        (meshed(), Pod { stage: Stage::Ended, ..bare() }, true),
         (meshed(), Pod { has_host_network: true, ..bare() }, true),
         // If both Pods were created in the same second, the index assumes the one with a proxy: an unencrypted call
         // could reveal its content.
@@ -744,6 +761,173 @@ fn a_pod_without_a_proxy_at_the_address_of_an_ended_meshed_pod_is_called_in_clea
         let expected = if is_meshed { "10.244.1.1 ns/shop/sa/echo" } else { "10.244.1.1" };
         assert_eq!(endpoints(&mut index), [expected], "{old:?} {new:?}");
         assert_eq!(index.translate().mesh.pods().contains_key(&IPS[0]), is_meshed, "{old:?} {new:?}");
+    }
+}
+
+/// Makes the Service echo headless: a client that dials the address of an endpoint then calls the Service.
+fn make_headless(index: &mut Index) {
+    let service: Service = serde_json::from_value(json!({
+        "metadata": { "name": "echo", "namespace": IN_SHOP },
+        "spec": { "clusterIP": "None", "ports": [{ "port": 80 }] },
+    }))
+    .expect("a Service");
+    apply(index, Kind::Service, "echo", Content::Object(Revision::default(), typed::service(service)));
+}
+
+#[test]
+fn a_slice_that_names_a_leaving_pod_gets_no_calls_for_the_pod_that_has_its_address_now() {
+    let dialled = SocketAddr::new(IPS[0], 8080);
+    // Whether calls to the dialled address go to the Service, and the identity at this address if no Service has it.
+    let led = |index: &mut Index| {
+        let mesh = index.translate().mesh;
+        let leads = (mesh.cluster_by_address(dialled).is_some(), mesh.endpoint_by_address(dialled).is_some());
+        let own = mesh.pod_by_address(dialled).and_then(|cluster| cluster.endpoints[0].proxy.clone());
+        (leads, own.map(|proxy| proxy.identity.to_string()))
+    };
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
+    make_headless(&mut index);
+    // A finalizer keeps echo-a.
+    let leaving = Pod { stage: Stage::Terminating, created_s: Some(3), ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", at(IPS[0], leaving));
+    apply(&mut index, Kind::Pod, "echo-b", at(IPS[1], a_pod()));
+    // While no other Pod has the address, echo-a may still serve until its end.
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2"]);
+    assert_eq!(led(&mut index), ((true, true), None));
+
+    let pay = || Name::new("bank", "pay");
+    let new = at(IPS[0], Pod { created_s: Some(2), ..a_meshed_pod("pay") });
+    index.take(Kind::Pod, Change::Applied(pay(), new));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2"]);
+    assert_eq!(led(&mut index), ((false, false), Some("ns/bank/sa/pay".to_owned())));
+    let notices: Vec<String> = index.notices().map(|notice| notice.to_string()).collect();
+    let told = "10.244.1.1 is not used because another Pod has that address now, or Pod echo-a has ended";
+    assert_eq!(notices, [format!("endpoints of EndpointSlice shop/echo-1: {told}")]);
+    // A slice that arrives after the Pods gets no calls either.
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&[("echo-b", "10.244.1.2"), ("echo-a", "10.244.1.1")]));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2"]);
+
+    index.take(Kind::Pod, Change::Removed(pay()));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2"]);
+    assert_eq!(led(&mut index), ((true, true), None));
+}
+
+#[test]
+fn an_endpoint_follows_the_owner_of_its_address() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.1")]);
+    let pod = |service_account, created_s, stage| {
+        at(IPS[0], Pod { created_s: Some(created_s), stage, ..a_meshed_pod(service_account) })
+    };
+    apply(&mut index, Kind::Pod, "echo-a", pod("a", 1, Stage::Active));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/a"]);
+    apply(&mut index, Kind::Pod, "echo-b", pod("b", 2, Stage::Active));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/b"]);
+    apply(&mut index, Kind::Pod, "echo-b", pod("b", 2, Stage::Terminating));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/a"]);
+    // The Pod gets another address.
+    let moved = at(IPS[1], Pod { created_s: Some(1), ..a_meshed_pod("a") });
+    apply(&mut index, Kind::Pod, "echo-a", moved);
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/b"]);
+}
+
+#[test]
+fn a_pod_that_is_made_again_at_its_address_keeps_its_endpoint() {
+    let mut index = with_echo(&[("echo-0", "10.244.1.1")]);
+    let pod = |service_account, created_s, stage| {
+        at(IPS[0], Pod { created_s: Some(created_s), stage, ..a_meshed_pod(service_account) })
+    };
+    apply(&mut index, Kind::Pod, "echo-0", pod("echo", 1, Stage::Terminating));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+    apply(&mut index, Kind::Pod, "echo-0", pod("other", 2, Stage::Active));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/other"]);
+    index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-0")));
+    assert!(endpoints(&mut index).is_empty());
+    apply(&mut index, Kind::Pod, "echo-0", pod("echo", 3, Stage::Active));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+}
+
+#[test]
+fn a_pod_that_has_ended_is_no_endpoint() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(Pod { stage: Stage::Ended, ..a_pod() }));
+    assert!(endpoints(&mut index).is_empty());
+}
+
+#[test]
+fn pods_on_their_nodes_network_share_its_address_until_it_is_given_to_a_pod() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
+    let on_node = |stage| Content::Pod(Pod { has_host_network: true, created_s: Some(2), stage, ..a_pod() });
+    let other = |created_s, stage| at(IPS[0], Pod { created_s: Some(created_s), stage, ..a_pod() });
+    apply(&mut index, Kind::Pod, "echo-a", on_node(Stage::Active));
+    apply(&mut index, Kind::Pod, "echo-b", on_node(Stage::Active));
+    // A Pod that had the address before the node still reports it.
+    apply(&mut index, Kind::Pod, "old", other(1, Stage::Terminating));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2"]);
+    // The node is removed, and its first address is given to a Pod. A finalizer keeps the Pods of the node.
+    apply(&mut index, Kind::Pod, "echo-a", on_node(Stage::Terminating));
+    apply(&mut index, Kind::Pod, "echo-b", on_node(Stage::Terminating));
+    apply(&mut index, Kind::Pod, "new", other(1, Stage::Active));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2"]);
+}
+
+#[test]
+fn after_any_changes_the_index_equals_an_index_that_gets_only_the_last_objects() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "bank/pay"];
+    const ADDRESSES: [&str; 3] = ["10.244.1.1", "10.244.1.2", "10.244.1.3"];
+    fn name(pod: &str) -> Name {
+        let (namespace, pod) = pod.split_once('/').unwrap_or((IN_SHOP, pod));
+        Name::new(namespace, pod)
+    }
+    for seed in leno_testing::seeds(0..200) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut pods: BTreeMap<&str, Pod> = BTreeMap::new();
+        let mut listed: Vec<(&str, &str)> = Vec::new();
+        let mut index = with_echo(&listed);
+        for _ in 0..30 {
+            for _ in 0..random.usize(1..4) {
+                let chosen = NAMES[random.usize(..NAMES.len())];
+                match random.u8(..6) {
+                    0 | 1 => {
+                        let endpoints = (0..random.usize(..5)).map(|_| {
+                            let named = if random.u8(..4) == 0 { "" } else { NAMES[random.usize(..NAMES.len())] };
+                            (named, ADDRESSES[random.usize(..ADDRESSES.len())])
+                        });
+                        listed = endpoints.collect();
+                        apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&listed));
+                    }
+                    2 => {
+                        pods.remove(chosen);
+                        index.take(Kind::Pod, Change::Removed(name(chosen)));
+                    }
+                    _ => {
+                        let ips = ADDRESSES.iter().filter(|_| random.bool());
+                        let ips: Box<[IpAddr]> = ips.map(|ip| ip.parse().expect("an address")).collect();
+                        let stages = [Stage::Active, Stage::Terminating, Stage::Ended];
+                        let has_host_network = random.u8(..4) == 0;
+                        let is_meshed = !has_host_network && random.bool();
+                        let pod = Pod {
+                            ips,
+                            has_host_network,
+                            injected_as: is_meshed.then(|| chosen.replace('/', "-").into()),
+                            stage: stages[random.usize(..stages.len())],
+                            created_s: Some(random.i64(0..3)),
+                            ..a_pod()
+                        };
+                        pods.insert(chosen, pod.clone());
+                        index.take(Kind::Pod, Change::Applied(name(chosen), Content::Pod(pod)));
+                    }
+                }
+            }
+            let mut fresh = Index::new();
+            for (pod, content) in &pods {
+                fresh.take(Kind::Pod, Change::Applied(name(pod), Content::Pod(content.clone())));
+            }
+            apply(&mut fresh, Kind::Service, "echo", a_service(&json!({})));
+            apply(&mut fresh, Kind::EndpointSlice, "echo-1", a_slice(&listed));
+            assert_eq!(endpoints(&mut index), endpoints(&mut fresh), "{pods:?} {listed:?}");
+            assert_eq!(index.mesh.pods(), fresh.mesh.pods(), "{pods:?}");
+        }
     }
 }
 

@@ -20,20 +20,21 @@ mod change;
 mod names;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-pub use change::{Bare, Change, Content, Kind, Lacking, Name, Namespace, Pod, Revision};
+pub use change::{Bare, Change, Content, Kind, Lacking, Name, Namespace, Pod, Revision, Stage};
 use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
-use leno_model::mesh::{Dialled, Mesh, MeshedPods};
+use leno_model::mesh::{Dialled, Mesh};
 use leno_model::object::{Address, Object};
 use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 use leno_model::typed::Invalid;
+use pods::Pods;
 
 /// Maximum number of namespaces in [`Index::expecting_unknown`].
 const EXPECTED_UNKNOWN_MAX: usize = 64;
@@ -45,11 +46,7 @@ const PROBLEMS_SHOWN_MAX: usize = 3;
 #[derive(Debug)]
 pub struct Index {
     objects: BTreeMap<(Kind, Name), Entry>,
-    pods: HashMap<Name, Pod>,
-    /// The Pods with a proxy, by address.
-    meshed_pods: Arc<MeshedPods>,
-    /// Pods that have changed since `join_pods` last ran.
-    changed_pods: HashSet<Name>,
+    pods: Pods,
     namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
     service_accounts: BTreeSet<Name>,
     /// Whether policies, namespaces or service accounts have changed since [`Entry::missing`] was last computed.
@@ -80,8 +77,8 @@ struct Entry {
     /// Whether `object` is a Service or an EndpointSlice with the annotations of the last valid version, and the ports
     /// and addresses of a newer version.
     has_newer_spec: bool,
-    /// Addresses of an EndpointSlice that stay unused. The Pods that they name do not report these addresses yet, so
-    /// we do not know whether a proxy listens there.
+    /// Addresses of an EndpointSlice that stay unused. Each names a Pod that does not own the address: the Pod does not
+    /// report it yet, so we do not know whether a proxy listens there, or another Pod has it.
     held: Vec<Address>,
     /// Errors of the current version.
     problems: Vec<Problem>,
@@ -145,11 +142,11 @@ impl Entry {
     }
 
     /// Replaces the object. If the object is an EndpointSlice, also sets the proxies of its addresses.
-    fn put(&mut self, object: Option<Object>, pods: &HashMap<Name, Pod>, meshed: &MeshedPods) {
+    fn put(&mut self, object: Option<Object>, pods: &Pods) {
         self.object = object;
         self.held.clear();
         match &mut self.object {
-            Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut self.held, pods, meshed),
+            Some(Object::EndpointSlice(slice)) => pods.join(Arc::make_mut(slice), &mut self.held),
             // Drop the compiled patterns, which can take a hundred times the memory of their text. Only proxies match
             // requests; the index needs only the text and the size of the patterns.
             Some(Object::Route(route)) => route.forget_compiled(),
@@ -182,9 +179,7 @@ impl Index {
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
-            pods: HashMap::new(),
-            meshed_pods: Arc::default(),
-            changed_pods: HashSet::new(),
+            pods: Pods::default(),
             namespaces: Arc::default(),
             service_accounts: BTreeSet::new(),
             are_names_stale: false,
@@ -242,7 +237,7 @@ impl Index {
     /// Number of objects of `kind` in the index.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Pod => self.pods.len(),
+            Kind::Pod => self.pods.all().len(),
             Kind::Namespace => self.namespaces.len(),
             Kind::ServiceAccount => self.service_accounts.len(),
             _ => self.objects.keys().filter(|(of, _)| *of == kind).count(),
@@ -275,7 +270,8 @@ impl Index {
 
     /// Notices for the current versions of all objects.
     pub fn notices(&self) -> impl Iterator<Item = Notice> {
-        let held = self.objects.iter().filter_map(|((_, name), entry)| pods::held_back(name, &entry.held));
+        let pods = &self.pods;
+        let held = self.objects.iter().filter_map(move |((_, name), entry)| pods.held_back(name, &entry.held));
         let missing =
             self.objects.iter().filter_map(|((_, name), entry)| Some(names::notice(name, entry.missing.as_ref()?)));
         self.objects.values().flat_map(|entry| &entry.notices).cloned().chain(held).chain(missing)
@@ -289,7 +285,7 @@ impl Index {
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
-        let inhabited = self.pods.iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
+        let inhabited = self.pods.all().iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
         // Omit namespaces that no longer exist: they need no trust bundle, even if the index still has Pods in them.
         injected
             .chain(inhabited)
@@ -308,7 +304,7 @@ impl Index {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
         let mut unmeshed: BTreeMap<Box<str>, Vec<Unmeshed>> = asking.map(|name| (name.clone(), Vec::new())).collect();
-        for (Name { namespace, name }, pod) in &self.pods {
+        for (Name { namespace, name }, pod) in self.pods.all() {
             let Some(bare) = &pod.bare else { continue };
             if let Some(lacking) = bare.lacks(asks(namespace)) {
                 let pod = Unmeshed { name: name.clone(), uid: bare.uid.clone(), lacking };
@@ -329,7 +325,7 @@ impl Index {
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
         let Translation { mesh, problems, notices, routes, traffic } =
             translate_again(objects, "default", Dialled::Pods, &mut self.memo);
-        self.mesh = Arc::new(mesh.with_pods(self.meshed_pods.clone()).sharing(&self.mesh));
+        self.mesh = Arc::new(mesh.with_pods(self.pods.meshed().clone()).sharing(&self.mesh));
         Joined { mesh: self.mesh.clone(), problems, notices, routes, traffic }
     }
 
@@ -340,14 +336,7 @@ impl Index {
                 let read = read.map_err(|refused| invalid(kind, &name, refused));
                 return self.apply_object(kind, &name, revision, read);
             }
-            Content::Pod(pod) => {
-                let is_change = self.pods.get(&name) != Some(&pod);
-                if is_change {
-                    self.changed_pods.insert(name.clone());
-                    self.pods.insert(name, pod);
-                }
-                is_change
-            }
+            Content::Pod(pod) => self.pods.insert(name, pod),
             Content::ServiceAccount => {
                 let is_new = self.service_accounts.insert(name);
                 self.are_names_stale |= is_new;
@@ -412,7 +401,7 @@ impl Index {
                 let is_mended = !entry.problems.is_empty();
                 let revision = std::mem::take(&mut entry.revision);
                 *entry = Entry { notices, revision, digest: Some(digest), ..Entry::default() };
-                entry.put(objects.pop(), &self.pods, &self.meshed_pods);
+                entry.put(objects.pop(), &self.pods);
                 News { is_change: true, is_mended, ..News::default() }
             }
             Err(Invalid { problems, notices, stand_in, bare }) => {
@@ -422,14 +411,14 @@ impl Index {
                 if !entry.is_good() {
                     entry.is_stand_in = true;
                     entry.notices = notices;
-                    entry.put(stand_in.map(|object| *object), &self.pods, &self.meshed_pods);
+                    entry.put(stand_in.map(|object| *object), &self.pods);
                 } else if let Some(renewed) = renewed {
                     // Only annotations are invalid: keep the last valid annotations, but take the new ports and
                     // addresses. Otherwise, calls to a new port or address would leave the mesh, and calls to the
                     // address of a deleted Pod would fail.
                     entry.has_newer_spec = true;
                     entry.notices = notices;
-                    entry.put(Some(renewed), &self.pods, &self.meshed_pods);
+                    entry.put(Some(renewed), &self.pods);
                 }
                 let until_then = entry.until_then(kind);
                 let problems = if is_news { problems } else { Vec::new() };
@@ -441,13 +430,7 @@ impl Index {
     /// Removes an object from the index. Returns whether the index had it.
     fn remove(&mut self, kind: Kind, name: &Name) -> bool {
         match kind {
-            Kind::Pod => {
-                let was_there = self.pods.remove(name).is_some();
-                if was_there {
-                    self.changed_pods.insert(name.clone());
-                }
-                was_there
-            }
+            Kind::Pod => self.pods.remove(name),
             Kind::ServiceAccount => {
                 let was_there = self.service_accounts.remove(name);
                 self.are_names_stale |= was_there;
@@ -468,27 +451,26 @@ impl Index {
 
     fn names(&self, kind: Kind) -> Vec<Name> {
         match kind {
-            Kind::Pod => self.pods.keys().cloned().collect(),
+            Kind::Pod => self.pods.all().keys().cloned().collect(),
             Kind::Namespace => self.namespaces.keys().map(|name| Name::of_cluster(name)).collect(),
             Kind::ServiceAccount => self.service_accounts.iter().cloned().collect(),
             _ => self.objects.keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect(),
         }
     }
 
-    /// Updates every EndpointSlice that names a changed Pod or contains a changed Pod's address: the proxies of its
-    /// addresses, and which of its addresses are in use.
+    /// Updates every EndpointSlice that contains an address of a changed Pod: the proxies of its addresses, and which
+    /// of its addresses are in use. An address of the Pod before the change counts too, because it may now belong to
+    /// another Pod.
     fn join_pods(&mut self) {
-        let changed = std::mem::take(&mut self.changed_pods);
+        let changed = self.pods.take_changed();
         if changed.is_empty() {
             return;
         }
-        let before = std::mem::replace(&mut self.meshed_pods, Arc::new(pods::meshed(&self.pods)));
-        let moved = pods::differing(&before, &self.meshed_pods);
         for entry in self.objects.values_mut() {
             if let Some(Object::EndpointSlice(slice)) = &mut entry.object
-                && pods::concerns_any(slice, &entry.held, &changed, &moved)
+                && pods::has_any(slice, &entry.held, &changed)
             {
-                pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods, &self.meshed_pods);
+                self.pods.join(Arc::make_mut(slice), &mut entry.held);
             }
         }
     }

@@ -18,7 +18,7 @@ use leno_model::object::{self, route};
 use leno_model::typed;
 use serde::Deserialize;
 
-use crate::index::{self, Content, Kind, Name, Revision};
+use crate::index::{self, Content, Kind, Name, Revision, Stage};
 
 /// The part of a Pod that is deserialized.
 #[derive(Clone, Debug, Deserialize)]
@@ -139,9 +139,11 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
-    // A Pod that has ended, such as the Pod of a Job, keeps its addresses in its status after the network has released
-    // them.
-    let has_ended = pod.status.phase.as_deref().is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
+    let stage = match (pod.status.phase.as_deref(), &pod.metadata.deletion_timestamp) {
+        (Some("Succeeded" | "Failed"), _) => Stage::Ended,
+        (_, Some(_)) => Stage::Terminating,
+        (_, None) => Stage::Active,
+    };
     Content::Pod(index::Pod {
         injected_as: is_injected.then_some(service_account),
         bare,
@@ -150,7 +152,7 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
         ips,
         has_host_network: pod.spec.host_network,
         created_s: pod.metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
-        is_leaving: pod.metadata.deletion_timestamp.is_some() || has_ended,
+        stage,
     })
 }
 

@@ -104,17 +104,26 @@ fn a_pod_has_the_addresses_that_its_status_says() {
 }
 
 #[test]
-fn a_pod_that_is_being_deleted_or_has_ended_is_leaving() {
-    let is_leaving = |metadata: Value, phase: &str| {
+fn the_stage_of_a_pod_is_read_from_its_phase_and_its_deletion() {
+    let stage = |metadata: Value, phase: &str| {
         let object = json!({ "metadata": metadata, "status": { "phase": phase } });
         match pod(&Name::new("shop", "a"), from(object)) {
-            Content::Pod(pod) => pod.is_leaving,
+            Content::Pod(pod) => pod.stage,
             other => panic!("{other:?}"),
         }
     };
-    let deleted = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
-    let found = [(json!({}), "Running"), (json!({}), "Succeeded"), (json!({}), "Failed"), (deleted, "Running")];
-    assert_eq!(found.map(|(metadata, phase)| is_leaving(metadata, phase)), [false, true, true, true]);
+    let deleted = || json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    for (metadata, phase, expected) in [
+        (json!({}), "Pending", Stage::Active),
+        (json!({}), "Running", Stage::Active),
+        (deleted(), "Running", Stage::Terminating),
+        (json!({}), "Succeeded", Stage::Ended),
+        (json!({}), "Failed", Stage::Ended),
+        // A finalizer keeps the Pod.
+        (deleted(), "Failed", Stage::Ended),
+    ] {
+        assert_eq!(stage(metadata, phase), expected, "{phase}");
+    }
 }
 
 #[test]
