@@ -49,9 +49,9 @@ pub(crate) struct Exchange {
     pub(crate) upgrade: Option<Vec<u8>>,
     /// Whether another exchange may follow on the connection.
     pub(crate) persistent: bool,
-    /// Whether the client may send no content at all: it sent `Expect: 100-continue`, and neither a 100 response nor a
-    /// byte of the content has followed. After another response, the two sides may disagree whether the next bytes are
-    /// the content (RFC 9110 section 10.1.1), so the connection carries no further exchange.
+    /// Whether the client may send no content at all (server only): it sent `Expect: 100-continue`, and neither a 100
+    /// response nor a byte of the content has followed. After another response, the two sides may disagree whether the
+    /// next bytes are the content (RFC 9110 section 10.1.1), so the connection carries no further exchange.
     pub(crate) awaits_continue: bool,
     /// Whether to end the connection after the response, because the caller needs no more of the request.
     pub(crate) stop_when_sent: bool,

@@ -56,5 +56,6 @@ pub use connection::{Connection, OpenError};
 pub use error::ConnectionError;
 pub use leno_http2::{Drained, ErrorCode, Event, FieldSection, Role, Section, StreamKey};
 pub use limits::Limits;
+pub use message::carries_http;
 pub use repeats::Heads;
 pub use write::Unwritable;

@@ -83,13 +83,12 @@ impl<'a> Control<'a> {
         !self.close && (minor >= 1 || self.keep_alive)
     }
 
-    /// The protocols in `Upgrade`, if `Connection` names the field `Upgrade`. `h2c` is omitted: a client that wants
-    /// HTTP/2 can begin the connection with HTTP/2, and the request is valid without the upgrade (RFC 9110 section
-    /// 7.8).
+    /// The protocols in `Upgrade`, if `Connection` names the field `Upgrade`. Protocols that carry HTTP are omitted
+    /// ([`carries_http`]): the request is valid without the upgrade (RFC 9110 section 7.8).
     pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
         let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
         let protocols = values.flat_map(|header| list::members(header.value));
-        let wanted: Vec<&[u8]> = protocols.filter(|protocol| !protocol.eq_ignore_ascii_case(b"h2c")).collect();
+        let wanted: Vec<&[u8]> = protocols.filter(|protocol| !carries_http(protocol)).collect();
         if wanted.is_empty() { None } else { Some(wanted.join(&b", "[..])) }
     }
 
@@ -130,6 +129,14 @@ impl<'a> Control<'a> {
 }
 
 const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
+
+/// Whether a protocol that `Upgrade` names carries HTTP: HTTP itself (`HTTP/2.0`, `h2c`, a draft such as `h2c-14`), or
+/// TLS, in which HTTP continues (RFC 2817). After a switch to such a protocol, a proxy would not see the requests.
+pub fn carries_http(protocol: &[u8]) -> bool {
+    let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
+    let is_http2 = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"h2"));
+    is_http2 || name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"tls")
+}
 
 /// Whether a field applies to one hop only (RFC 9110 section 7.6.1), or is `leno-upgrade`, our own replacement for the
 /// field `upgrade`.

@@ -53,7 +53,7 @@ fn fields_for_one_hop_go_no_further() {
 }
 
 #[test]
-fn an_upgrade_needs_both_fields_and_h2c_is_none() {
+fn an_upgrade_needs_both_fields_and_leads_to_no_protocol_that_carries_http() {
     let upgrade = |fields: &[(&str, &str)]| {
         let headers = headers(fields);
         Control::read(&headers, 1)
@@ -64,7 +64,7 @@ fn an_upgrade_needs_both_fields_and_h2c_is_none() {
     let option = ("Connection", "keep-alive, Upgrade");
     assert_eq!(upgrade(&[option, ("Upgrade", "websocket")]).as_deref(), Some("websocket"));
     assert_eq!(upgrade(&[option, ("Upgrade", "a, H2C"), ("upgrade", "b")]).as_deref(), Some("a, b"));
-    assert_eq!(upgrade(&[option, ("Upgrade", "h2c")]), None);
+    assert_eq!(upgrade(&[option, ("Upgrade", "h2c, h2, H2C-14, HTTP/1.1, http/2.0, TLS/1.2, tls")]), None);
     assert_eq!(upgrade(&[option]), None);
     assert_eq!(upgrade(&[("Upgrade", "websocket")]), None);
 }

@@ -27,8 +27,6 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct ResponseHead {
     /// Whether this is an interim response, which is followed by another response.
     pub(crate) interim: bool,
-    /// Whether this is a 100 response, which asks the client for the content of the request.
-    pub(crate) is_continue: bool,
     pub(crate) content: Content,
     /// Whether the connection can be reused.
     pub(crate) persistent: bool,
@@ -86,8 +84,8 @@ pub(crate) fn parse(
     // Send only one request on a connection to an HTTP/1.0 server. The next request might have content of unknown
     // length, which needs chunked coding, and HTTP/1.0 has no chunked coding.
     let persistent = minor == 1 && control.is_persistent(minor) && content != Content::UntilClose;
-    let (is_continue, keep_alive_s) = (status == 100, keep_alive_s(response.headers));
-    Ok(ResponseHead { interim, is_continue, content, persistent, keep_alive_s })
+    let keep_alive_s = keep_alive_s(response.headers);
+    Ok(ResponseHead { interim, content, persistent, keep_alive_s })
 }
 
 /// Returns the time in `Keep-Alive: timeout=5`. RFC 9112 does not define the parameters of this field, but Node.js,

@@ -106,11 +106,10 @@ fn reserve(out: &mut Vec<u8>, fields: &FieldSection) {
 pub(crate) fn request(
     out: &mut Vec<u8>,
     fields: &FieldSection,
-    framing: Framing,
+    form: Form,
     upgrade: Option<&[u8]>,
     heads: &mut Heads,
 ) -> Result<(), Unwritable> {
-    let form = Form { framing, persistence: Persistence::Implied };
     let written = Written { content: fields.content(), is_request: true, form };
     if let Some(section) = heads.written(written).filter(|_| upgrade.is_none()) {
         out.extend_from_slice(section);
@@ -127,8 +126,8 @@ pub(crate) fn request(
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let names = Names::of(fields);
     write_line(out, names.host, authority);
-    write_fields(out, fields, framing, names, |known| known == Known::Host);
-    write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te), names);
+    write_fields(out, fields, form.framing, names, |known| known == Known::Host);
+    write_connection(out, form.persistence, upgrade, fields.contains(Known::Te), names);
     out.extend_from_slice(b"\r\n");
     if upgrade.is_none() {
         heads.note_written(written, out.get(start..).unwrap_or_default());

@@ -10,7 +10,8 @@ fn section(fields: &[(&str, &str)]) -> FieldSection {
 
 fn written(fields: &[(&str, &str)], framing: Framing, upgrade: Option<&[u8]>) -> String {
     let mut out = Vec::new();
-    request(&mut out, &section(fields), framing, upgrade, &mut Heads::default()).expect("it can be written");
+    let form = Form { framing, persistence: Persistence::Implied };
+    request(&mut out, &section(fields), form, upgrade, &mut Heads::default()).expect("it can be written");
     String::from_utf8(out).expect("text")
 }
 
@@ -44,7 +45,8 @@ fn a_request_that_keeps_its_absolute_form_is_written_with_its_present_authority_
     };
     let line = |fields: &FieldSection| {
         let mut out = Vec::new();
-        request(&mut out, fields, Framing::Unframed, None, &mut Heads::default()).expect("it can be written");
+        let form = Form { framing: Framing::Unframed, persistence: Persistence::Implied };
+        request(&mut out, fields, form, None, &mut Heads::default()).expect("it can be written");
         String::from_utf8(out).expect("text")
     };
     let mut fields = absolute("GET", "/b?c");

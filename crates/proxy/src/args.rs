@@ -75,7 +75,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "identity")]
     pub(crate) forwarded_for: ForwardedFor,
 
-    /// Kubelet probe of the own application, for example 8080/healthz: allowed whatever the policies say; may be repeated
+    /// Kubelet probe of the own application, for example 8080/healthz?verbose: allowed whatever the policies say, with
+    /// exactly this path and query; may be repeated
     #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
     pub(crate) probes: Vec<Probe>,
 

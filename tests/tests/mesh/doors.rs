@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leno_tests::mesh::{Mesh, MeshService, is_installed};
+use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 use leno_tests::proxy::{Signal, wait_for};
 
 use super::http1::{PORT, start_nginx};
@@ -19,7 +19,7 @@ fn the_application_is_told_who_calls_and_hears_it_from_its_own_proxy_only() {
     let (web, cart, stranger) = (mesh.meshed("web", &[]), mesh.meshed("cart", &[]), mesh.workload("stranger"));
     let _nginx = start_nginx(&mesh, &web);
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
-    let forged = ["leno-client-id", "Leno-Client-Id", "x-forwarded-client-cert", "l5d-client-id"];
+    let forged = ["leno-client-id", "Leno-Client-Id", "leno.client.id", "x-forwarded-client-cert", "l5d-client-id"];
     let forged: Vec<String> = forged.iter().flat_map(|name| ["-H".to_owned(), format!("{name}: forged")]).collect();
     let url = |host: &str| format!("http://{host}:{PORT}/told");
     let tell = |caller: &leno_tests::mesh::Workload, host: &str, version: &str| {
@@ -149,6 +149,73 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     let heard = stranger.run("bash", &["-c", &shell]);
     assert!(heard.stdout.is_empty(), "{heard:?}");
     web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
+}
+
+/// An application that answers each request with the methods and targets of all requests so far. Python's server does
+/// not read the content of a request by itself, and reads further requests after a CONNECT request.
+const LENIENT: &str = "import http.server, socketserver, sys
+seen = []
+class Application(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def answer(self):
+        seen.append(self.command + ' ' + self.path)
+        content = '\\n'.join(seen).encode()
+        self.send_response(200)
+        self.send_header('content-length', str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+    do_GET = do_CONNECT = answer
+    def log_message(self, *_):
+        pass
+socketserver.ThreadingTCPServer(('0.0.0.0', int(sys.argv[1])), Application).serve_forever()";
+
+/// Starts the application [`LENIENT`].
+fn start_lenient(workload: &Workload) -> Program {
+    let program = workload.start("python3", &["-c", LENIENT, &PORT.to_string()]);
+    workload.wait_for_port(PORT);
+    program
+}
+
+/// A client that asks for a tunnel, and sends a request with a forged identity through it. Prints everything that it
+/// receives until its connection ends, for at most five seconds.
+const TUNNELLER: &str = "import socket, sys, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)
+received = b''
+try:
+    s.sendall(b'CONNECT cart:80 HTTP/1.1\\r\\nHost: cart:80\\r\\n\\r\\n')
+    received += s.recv(65536)
+    s.sendall(b'GET /smuggled HTTP/1.1\\r\\nHost: cart\\r\\nleno-client-id: forged\\r\\n\\r\\n')
+    while part := s.recv(65536):
+        received += part
+except OSError:
+    pass
+print(received.decode())";
+
+#[test]
+fn no_client_hides_requests_in_a_tunnel_that_the_application_grants() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, cart, stranger) = (mesh.meshed("web", &[]), mesh.meshed("cart", &[]), mesh.workload("stranger"));
+    let _lenient = start_lenient(&web);
+    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+    for (client, host) in [(&stranger, web.address().to_string()), (&cart, "web".to_owned())] {
+        let heard = client.run_well("python3", &["-c", TUNNELLER, &host, &PORT.to_string()]);
+        assert!(heard.starts_with("HTTP/1.1 405 ") && heard.contains("leno-proxy-error: no-tunnel"), "{heard}");
+        assert_eq!(heard.matches("HTTP/1.1 ").count(), 1, "{heard}");
+    }
+    let url = format!("http://{}:{PORT}/seen", web.address());
+    assert_eq!(stranger.run_well("curl", &["-sS", &url]), "GET /seen");
+}
+
+#[test]
+fn content_that_the_application_does_not_read_is_no_request_to_it() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, stranger) = (mesh.meshed("web", &[]), mesh.workload("stranger"));
+    let _lenient = start_lenient(&web);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nhost: web\r\nleno-client-id: forged\r\n\r\n";
+    let [content, seen] = ["content", "seen"].map(|path| format!("http://{}:{PORT}/{path}", web.address()));
+    let with_content = ["-sS", "-X", "GET", "--data-raw", smuggled, &content];
+    assert_eq!(stranger.run_well("curl", &with_content), "GET /content");
+    assert_eq!(stranger.run_well("curl", &["-sS", &seen]), "GET /content\nGET /seen");
 }
 
 /// A server that sends endlessly on each connection.

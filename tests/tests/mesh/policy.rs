@@ -154,13 +154,14 @@ fn a_policy_in_audit_mode_tells_and_does_nothing() {
 
 #[test]
 fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
-    let probe = format!("{PORT}/healthz");
-    let Some(shop) = Shop::open(&["--default-inbound-policy", "deny", "--probe", &probe]) else { return };
+    let [plain, verbose] = ["/healthz", "/healthz?verbose"].map(|target| format!("{PORT}{target}"));
+    let arguments = ["--default-inbound-policy", "deny", "--probe", &plain, "--probe", &verbose];
+    let Some(shop) = Shop::open(&arguments) else { return };
     // A kubelet is outside of the mesh. Its TCP check only opens a connection.
     let is_let_in = |shop: &Shop| {
         assert_eq!(shop.status(&shop.stranger, "/healthz"), "200");
         assert_eq!(shop.status(&shop.stranger, "/healthz?verbose"), "200");
-        for path in ["/hello", "/", "/healthz/", "/healthz/../hello", "//healthz"] {
+        for path in ["/hello", "/", "/healthz/", "/healthz/../hello", "//healthz", "/healthz?verbose&other"] {
             assert_eq!(shop.status(&shop.stranger, path), "403", "{path}");
         }
         let url = format!("http://{}:{PORT}/healthz", shop.web.address());
@@ -178,5 +179,5 @@ fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     // The proxy counts probes and calls separately. The number of calls includes denied calls.
     let counted = |why: &str| shop.web.scrape().sum("request_total", &[r#"direction="inbound""#, why]);
     assert_eq!(counted(r#"no_tls_reason="probe""#), 4.0, "{}", shop.web.admin("/metrics"));
-    assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 12.0, "{}", shop.web.admin("/metrics"));
+    assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 14.0, "{}", shop.web.admin("/metrics"));
 }

@@ -124,7 +124,6 @@ impl Connection {
         let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
         let Some(exchange) = self.exchange.as_deref_mut() else { return bytes.len() };
         let part = bytes.get(..bytes.len().min(room)).unwrap_or_default();
-        exchange.awaits_continue &= part.is_empty();
         match &mut exchange.outgoing {
             Outgoing::Nothing => return bytes.len(),
             Outgoing::Awaited => return 0,

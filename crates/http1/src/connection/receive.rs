@@ -209,7 +209,6 @@ impl Connection {
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
         if response.interim {
             exchange.interim_responses += 1;
-            exchange.awaits_continue &= !response.is_continue;
             if exchange.interim_responses > self.limits.max_interim_responses {
                 return Err(ConnectionError::bad("too many interim responses"));
             }
@@ -217,7 +216,11 @@ impl Connection {
             return Ok(Some(Event::Headers { stream, token, section, end_stream: false, oversize: false }));
         }
         exchange.receive = Half::Body;
-        exchange.persistent &= response.persistent && !exchange.awaits_continue;
+        // A server that has answered before the whole request was sent may not read the rest. It could then parse the
+        // rest as the next request. This does not apply to the bytes for a tunnel: they wait until the server accepts.
+        let is_all_sent =
+            exchange.send == Half::Closed || matches!(exchange.outgoing, Outgoing::Length(0) | Outgoing::Awaited);
+        exchange.persistent &= response.persistent && is_all_sent;
         // Some servers do not send the field with every response, for example not with 304.
         self.keep_alive_s = response.keep_alive_s.or(self.keep_alive_s);
         let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;

@@ -51,13 +51,12 @@ impl Connection {
         exchange.head = method == b"HEAD";
         exchange.connect = method == b"CONNECT";
         exchange.upgrade = fields.get(Known::LenoUpgrade).filter(|_| !end_stream).map(<[u8]>::to_vec);
-        exchange.awaits_continue = !end_stream && fields.contains(Known::Expect);
         let framing = match content_length {
             _ if exchange.asks_for_tunnel() => Framing::Unframed,
             Some(length) => Framing::Length(length),
             None if !end_stream => Framing::Chunked,
             // A server may require a length if the method usually has content (RFC 9110 section 8.6).
-            None if matches!(method, b"POST" | b"PUT" | b"PATCH") => Framing::Length(0),
+            None if usually_has_content(method) => Framing::Length(0),
             None => Framing::Unframed,
         };
         exchange.outgoing = match framing {
@@ -66,8 +65,14 @@ impl Connection {
             Framing::Chunked => Outgoing::Chunked,
             Framing::Unframed => Outgoing::Nothing,
         };
+        // Some servers do not read content that they do not expect. Such a server parses the content as the next
+        // request, and the response to that request would reach another client. So ask the server to close.
+        let has_content = !matches!(framing, Framing::Unframed | Framing::Length(0));
+        exchange.persistent = !has_content || usually_has_content(method);
+        let persistence = if exchange.persistent { Persistence::Implied } else { Persistence::Close };
         let starts_at = self.written + self.pending_output() as u64;
-        write::request(&mut self.out.bytes, fields, framing, exchange.upgrade.as_deref(), heads)?;
+        let form = Form { framing, persistence };
+        write::request(&mut self.out.bytes, fields, form, exchange.upgrade.as_deref(), heads)?;
         self.last_id += 1;
         self.request_starts_at = starts_at;
         self.exchange = Some(Box::new(exchange));
@@ -223,6 +228,11 @@ impl Connection {
             None => {}
         }
     }
+}
+
+/// Whether requests with this method usually have content, so that every server reads it (RFC 9110 section 9.3).
+fn usually_has_content(method: &[u8]) -> bool {
+    matches!(method, b"POST" | b"PUT" | b"PATCH")
 }
 
 /// Returns the status code of a response's section; `None` if the status is missing or invalid.

@@ -211,6 +211,40 @@ fn a_server_that_stops_receiving_closes_once_it_has_answered() {
     }
 }
 
+/// Some servers do not read the content of such a request, and parse it as the next request.
+#[test]
+fn a_request_with_content_that_its_server_may_not_read_is_the_last_one_on_its_connection() {
+    for (method, framing, closes) in [
+        ("GET", "content-length: 2", true),
+        ("GET", "transfer-encoding: chunked", true),
+        ("GET", "content-length: 0", false),
+        ("HEAD", "content-length: 2", true),
+        ("DELETE", "content-length: 2", true),
+        ("OPTIONS", "content-length: 2", true),
+        ("TRACE", "content-length: 2", true),
+        ("get", "content-length: 2", true),
+        ("PROPFIND", "content-length: 2", true),
+        ("POST", "content-length: 2", false),
+        ("PUT", "transfer-encoding: chunked", false),
+        ("PATCH", "content-length: 2", false),
+    ] {
+        let length = framing.strip_prefix("content-length: ").map(|length| ("content-length", length));
+        let request: Vec<_> =
+            std::iter::once((":method", method)).chain(GET[1..].iter().copied()).chain(length).collect();
+        let end = if closes { "connection: close\r\n" } else { "" };
+        let head = format!("{method} / HTTP/1.1\r\nhost: a\r\n{framing}\r\n{end}\r\n");
+        assert_eq!(Endpoint::wire_of(&request, false), head);
+
+        let mut client = Endpoint::client(&request, false);
+        let content = if framing.ends_with('0') { "" } else { "ab" };
+        client.data(content, true);
+        client.written();
+        assert_eq!(client.http1.takes_streams(), !closes, "{method}, {framing}");
+        client.feed(b"HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!((client.http1.takes_streams(), client.http1.must_close()), (!closes, closes), "{method}, {framing}");
+    }
+}
+
 const EXPECTS: &str = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n";
 
 #[test]
@@ -236,13 +270,14 @@ fn a_client_whose_content_is_not_asked_for_gets_the_end_of_the_connection_with_t
 }
 
 #[test]
-fn a_connection_is_not_reused_if_its_server_has_answered_without_asking_for_the_content() {
+fn a_connection_is_not_reused_if_its_server_has_answered_before_it_had_the_whole_request() {
     let request = [POST, &[("expect", "100-continue"), ("content-length", "4")]].concat();
     for (interim, sent_before, is_reused) in [
         ("", "", false),
         ("HTTP/1.1 103 Early Hints\r\n\r\n", "", false),
-        ("HTTP/1.1 100 Continue\r\n\r\n", "", true),
-        ("", "ab", true),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "", false),
+        ("", "ab", false),
+        ("", "abcd", true),
     ] {
         let mut client = Endpoint::client(&request, false);
         client.data(sent_before, false);

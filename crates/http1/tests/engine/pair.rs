@@ -128,8 +128,8 @@ fn deliver(from: &mut Endpoint, to: &mut Endpoint, rng: &mut fastrand::Rng) {
 
 fn play(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut client = Endpoint::new(Role::Client, Limits::client());
-    let mut server = Endpoint::new(Role::Server, Limits::server());
+    let connect = || (Endpoint::new(Role::Client, Limits::client()), Endpoint::new(Role::Server, Limits::server()));
+    let (mut client, mut server) = connect();
     for _ in 0..EXCHANGES {
         let request = Message::request(&mut rng);
         request.send(&mut client, &mut rng);
@@ -145,7 +145,12 @@ fn play(seed: u64) {
         deliver(&mut server, &mut client, &mut rng);
         assert_eq!(client.take(), response.happenings());
         assert!(client.http1.stream_count() == 0 && server.http1.stream_count() == 0);
-        assert!(!client.http1.must_close() && !server.http1.must_close());
+        // A server may not read the content of other methods, so such a request is the last one on its connection.
+        let is_last = request.content.is_some() && !matches!(request.fields[0].1.as_str(), "POST" | "PUT");
+        assert_eq!((client.http1.must_close(), server.http1.must_close()), (is_last, is_last));
+        if is_last {
+            (client, server) = connect();
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The kubelet's network probes and HTTP lifecycle hooks of a Pod's containers, from the Pod's spec.
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
-//! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
-//! These permissions are fixed while the Pod runs, since the command line of a running Pod cannot be changed. A TCP
-//! probe sends no request, so it needs no permission. But it would not reach the application: see `tcp`. A lifecycle hook
-//! gets no permission: unlike a probe, it starts an action in the application, which any client could then start too.
+//! The proxy therefore gets the port, the path and the query of each probe on its command line, and allows exactly
+//! these requests. These permissions are fixed while the Pod runs, since the command line of a running Pod cannot be
+//! changed. A TCP probe sends no request, so it needs no permission. But it would not reach the application: see `tcp`. A
+//! lifecycle hook gets no permission: unlike a probe, it starts an action in the application, which any client could then
+//! start too.
 
-use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
+use leno_model::policy::{BadProbe, GRPC_HEALTH_CHECK, Probe, Probes};
 use leno_model::protocol::Protocol;
 use serde_json::Value;
 
@@ -41,9 +42,9 @@ pub enum Unasked {
     /// The probe uses HTTPS. The proxy cannot read the probe's request, and must not allow all requests to the port.
     #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
-    /// The path is ambiguous: it could be mistaken for another path.
+    /// The path is ambiguous: it could be mistaken for another path. Or a kubelet sends the query not as it is written.
     #[error("its path cannot be compared: {0}")]
-    Path(#[from] BadPath),
+    Path(#[from] BadProbe),
     /// The container does not have the probe's port.
     #[error("the container does not have its port; write the port's number")]
     Port,
@@ -60,12 +61,12 @@ pub enum Unasked {
          the request; list the port in leno.dev/http-ports, or use exec"
     )]
     OpaqueByDefault(Probe),
-    /// The request is a lifecycle hook, with this path.
+    /// The request is a lifecycle hook.
     #[error(
         "the proxy does not allow a hook as it allows a probe; list its path in healthChecks of an AuthorizationPolicy, \
          or use exec"
     )]
-    Hook(HealthPath),
+    Hook(Probe),
 }
 
 impl PodProbe {
@@ -143,7 +144,7 @@ fn legible(probe: Probe, ports: &InboundPorts) -> Result<Probe, Unasked> {
 /// Returns why the proxy does not allow a lifecycle hook with this request.
 fn why_no_hook(hook: Result<Probe, Unasked>) -> Unasked {
     match hook {
-        Ok(hook) | Err(Unasked::OpaqueByDefault(hook)) => Unasked::Hook(hook.path),
+        Ok(hook) | Err(Unasked::OpaqueByDefault(hook)) => Unasked::Hook(hook),
         Err(why) => why,
     }
 }
@@ -163,10 +164,9 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
         return Some((port, Err(Unasked::Https)));
     }
     let written = http["path"].as_str().unwrap_or_default();
-    // Drop the query, which policies ignore, and add a missing first slash, as kubelets do.
-    let path = written.split('?').next().unwrap_or_default();
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Some((port, asks(port, &path)))
+    // Add a missing first slash, as kubelets do. They send the query as it is written.
+    let target = if written.starts_with('/') { written.to_owned() } else { format!("/{written}") };
+    Some((port, asks(port, &target)))
 }
 
 /// Returns the number of a probe's port. The probe may give the port by the name that the container defines for it.
@@ -179,9 +179,8 @@ pub(super) fn port(container: &Value, port: &Value) -> Option<u16> {
     u16::try_from(number).ok().filter(|port| *port != 0)
 }
 
-fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
-    let path: HealthPath = path.parse()?;
-    Ok(Probe { port: port.ok_or(Unasked::Port)?, path })
+fn asks(port: Option<u16>, target: &str) -> Result<Probe, Unasked> {
+    Ok(Probe::new(port.ok_or(Unasked::Port)?, target)?)
 }
 
 /// The proxy's options that allow the probes.

@@ -35,10 +35,25 @@ fn the_proxy_is_told_the_port_and_path_of_each_probe_once() {
     }));
     let (args, warnings) = injected(&pod, &Options::default());
     let probes: Vec<&String> = args.iter().filter(|arg| arg.starts_with("--probe")).collect();
-    assert_eq!(probes, ["--probe=8080/healthz", "--probe=9090/grpc.health.v1.Health/Check"]);
+    let expected = ["8080/healthz", "8080/healthz?verbose", "9090/grpc.health.v1.Health/Check"];
+    assert_eq!(probes, expected.map(|probe| format!("--probe={probe}")).iter().collect::<Vec<_>>());
     assert_eq!(warnings, [""; 0]);
     let shown: Vec<String> = of_arguments(&args).iter().map(ToString::to_string).collect();
-    assert_eq!(shown, ["8080/healthz", "9090/grpc.health.v1.Health/Check"]);
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_probe_keeps_its_query_as_kubelets_send_it() {
+    for (written, target) in [
+        ("/graphql?query=%7B__typename%7D", "/graphql?query=%7B__typename%7D"),
+        ("/graphql?query={a(b:$c)}&d=/../e", "/graphql?query={a(b:$c)}&d=/../e"),
+        ("healthz?", "/healthz?"),
+        ("?a=b,c", "/?a=b,c"),
+    ] {
+        let args = options(&liveness(&json!({"httpGet": {"port": 8080, "path": written}})));
+        assert_eq!(args, [format!("--probe=8080{target}")]);
+        assert_eq!(of_arguments(&args)[0].to_string(), format!("8080{target}"));
+    }
 }
 
 #[test]
@@ -72,7 +87,7 @@ fn a_probe_that_would_open_more_than_itself_is_not_let_in() {
     let why = |probe: Value| liveness(&probe).remove(0).asks.expect_err("it is not let in");
     assert_eq!(why(json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}})), Unasked::Https);
     assert_eq!(why(json!({"httpGet": {"port": "grpc"}})), Unasked::Port);
-    for path in ["/a/../b", "/a%2Fb", "//"] {
+    for path in ["/a/../b", "/a%2Fb", "//", "/a/../b?c", "/a?b#c", "/a?b c"] {
         assert!(matches!(why(json!({"httpGet": {"port": 1, "path": path}})), Unasked::Path(_)), "{path}");
     }
 }
@@ -143,4 +158,6 @@ fn a_path_that_looks_like_a_variable_stays_what_it_is() {
     let args = options(&probes);
     assert_eq!(args, ["--probe=8080/$$(POD_NAME)"]);
     assert_eq!(of_arguments(&args)[0].to_string(), "8080/$(POD_NAME)");
+    let probes = liveness(&json!({"httpGet": {"port": 8080, "path": "/a?b=$(POD_NAME)"}}));
+    assert_eq!(options(&probes), ["--probe=8080/a?b=$$(POD_NAME)"]);
 }

@@ -25,7 +25,7 @@ pub use explain::{DecidedBy, Line, PolicyLines, PortExplanation, Verdict};
 pub use health::{BadPath, GRPC_HEALTH_CHECK, HealthPath};
 pub use identities::{BadIdentities, Identities};
 pub use network::{BadNetwork, Network};
-pub use probe::{BadProbe, Probe, ProbePaths, Probes};
+pub use probe::{BadProbe, PortProbes, Probe, Probes};
 use serde::Serialize;
 
 use crate::spiffe::{SpiffeId, TrustDomain, Workload};
@@ -102,7 +102,7 @@ pub struct PortPolicy {
     is_enforced: bool,
     /// Whether the port serves private data of the proxy.
     is_private: bool,
-    probes: ProbePaths,
+    probes: PortProbes,
 }
 
 impl PortPolicy {
@@ -118,7 +118,7 @@ impl PortPolicy {
         let is_enforced = selecting.iter().any(|policy| policy.mode.is_enforced());
         selecting.retain(|policy| policy.mode.is_enforced() == is_enforced);
         let policies = selecting.into_iter().cloned().collect();
-        let (trust_domain, probes) = (own.trust_domain.clone(), ProbePaths::default());
+        let (trust_domain, probes) = (own.trust_domain.clone(), PortProbes::default());
         Self { trust_domain, default, policies, is_enforced, is_private: false, probes }
     }
 
@@ -139,7 +139,7 @@ impl PortPolicy {
 
     /// Additionally allows, for every caller, the requests that the kubelet's probes send to this port.
     #[must_use]
-    pub fn with_probes(self, probes: ProbePaths) -> Self {
+    pub fn with_probes(self, probes: PortProbes) -> Self {
         Self { probes, ..self }
     }
 

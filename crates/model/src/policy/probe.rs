@@ -12,13 +12,18 @@ use std::sync::Arc;
 use super::{BadPath, HealthPath, Request};
 use crate::protocol::number;
 
-/// One probe: its port and its path, written as `8080/healthz`.
+/// Maximum length of a query in bytes.
+const QUERY_MAX_BYTES: usize = 1_024;
+
+/// One probe: its port, its path and its query, written as `8080/healthz?verbose`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The port on which the application listens, 1 to 65535.
-    pub port: u16,
+    port: u16,
     /// The requested path. gRPC's own health check is a path too.
-    pub path: HealthPath,
+    path: HealthPath,
+    /// The query without its question mark; `None` if the request has no question mark.
+    query: Option<Box<str>>,
 }
 
 /// Error: a text is not a probe. The message says what to write.
@@ -30,22 +35,62 @@ pub enum BadProbe {
     /// The path is not in normal form.
     #[error(transparent)]
     Path(#[from] BadPath),
+    /// The query has a character that a kubelet does not send as written, or is too long.
+    #[error("write a query of at most 1024 bytes, of ASCII characters without white space and #")]
+    Query,
 }
 
 /// The probes of one workload, by port. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Probes(BTreeMap<u16, ProbePaths>);
+pub struct Probes(BTreeMap<u16, PortProbes>);
 
-/// Paths that every caller may request on one port. Cheap to clone; empty for most ports.
+/// The requests that every caller may make to one port. Cheap to clone; empty for most ports.
 #[derive(Clone, Debug, Default)]
-pub struct ProbePaths(Option<Arc<[HealthPath]>>);
+pub struct PortProbes(Option<Arc<[Probe]>>);
+
+impl Probe {
+    /// Creates a probe that requests `target`, a path with or without a query.
+    ///
+    /// # Errors
+    /// See [`BadProbe`].
+    pub fn new(port: u16, target: &str) -> Result<Self, BadProbe> {
+        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let is_plain = |query: &str| {
+            query.len() <= QUERY_MAX_BYTES && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+        };
+        if !query.is_none_or(is_plain) {
+            return Err(BadProbe::Query);
+        }
+        Ok(Self { port, path: path.parse()?, query: query.map(Into::into) })
+    }
+
+    /// Returns the HTTP method of the probe.
+    pub fn method(&self) -> &'static str {
+        self.path.method()
+    }
+
+    /// Returns the path of the probe, with its query.
+    pub fn target(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.to_string(),
+        }
+    }
+
+    /// Returns whether the request is this probe. The query must be equal, because it decides what some applications
+    /// do, for example a server of GraphQL.
+    fn matches(&self, request: &Request<'_>) -> bool {
+        let query = request.path.splitn(2, |byte| *byte == b'?').nth(1);
+        self.path.matches(request) && self.query.as_deref().map(str::as_bytes) == query
+    }
+}
 
 impl Probes {
     /// Limit on the number of probes of one workload. A container has at most three.
     pub const MAX: usize = 256;
 
     /// The probes of a port.
-    pub fn on(&self, port: u16) -> ProbePaths {
+    pub fn on(&self, port: u16) -> PortProbes {
         self.0.get(&port).cloned().unwrap_or_default()
     }
 }
@@ -53,15 +98,15 @@ impl Probes {
 impl FromIterator<Probe> for Probes {
     /// Collects the first [`Probes::MAX`] probes, and drops the others.
     fn from_iter<I: IntoIterator<Item = Probe>>(probes: I) -> Self {
-        let mut by_port: BTreeMap<u16, Vec<HealthPath>> = BTreeMap::new();
-        for Probe { port, path } in probes.into_iter().take(Self::MAX) {
-            by_port.entry(port).or_default().push(path);
+        let mut by_port: BTreeMap<u16, Vec<Probe>> = BTreeMap::new();
+        for probe in probes.into_iter().take(Self::MAX) {
+            by_port.entry(probe.port).or_default().push(probe);
         }
-        Self(by_port.into_iter().map(|(port, paths)| (port, ProbePaths(Some(paths.into())))).collect())
+        Self(by_port.into_iter().map(|(port, probes)| (port, PortProbes(Some(probes.into())))).collect())
     }
 }
 
-impl ProbePaths {
+impl PortProbes {
     /// Returns whether no probe uses the port.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -69,7 +114,7 @@ impl ProbePaths {
 
     /// Returns whether the request is one of the probes.
     pub(super) fn match_any(&self, request: &Request<'_>) -> bool {
-        self.0.iter().flat_map(|paths| paths.iter()).any(|path| path.matches(request))
+        self.0.iter().flat_map(|probes| probes.iter()).any(|probe| probe.matches(request))
     }
 }
 
@@ -77,15 +122,14 @@ impl FromStr for Probe {
     type Err = BadProbe;
 
     fn from_str(text: &str) -> Result<Self, BadProbe> {
-        let (port, path) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
-        let port = number(port).ok_or(BadProbe::Form)?;
-        Ok(Self { port, path: path.parse()? })
+        let (port, target) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
+        Self::new(number(port).ok_or(BadProbe::Form)?, target)
     }
 }
 
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.port, self.path)
+        write!(f, "{}{}", self.port, self.target())
     }
 }
 

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use super::{Probe, Probes};
+use super::{BadProbe, Probe, Probes};
 use crate::mesh::Mesh;
 use crate::policy::{Caller, Decision, DefaultInboundPolicy, Request};
 
@@ -24,12 +24,17 @@ fn get(path: &str) -> Request<'_> {
 
 #[test]
 fn a_probe_is_let_in_on_its_port_for_its_path_and_nothing_else_is() {
-    let probes = probes(&["8080/healthz", "8080/ready", "9090/grpc.health.v1.Health/Check"]);
+    let probes = probes(&["8080/healthz", "8080/ready?verbose&a=/b?c", "9090/grpc.health.v1.Health/Check"]);
     for default in [DefaultInboundPolicy::Deny, DefaultInboundPolicy::AllAuthenticated] {
         for (port, path, expected) in [
             (8080, "/healthz", true),
-            (8080, "/healthz?verbose", true),
-            (8080, "/ready", true),
+            (8080, "/healthz?verbose", false),
+            (8080, "/healthz?", false),
+            (8080, "/ready?verbose&a=/b?c", true),
+            (8080, "/ready?verbose&a=/b?c&d", false),
+            (8080, "/ready?verbose", false),
+            (8080, "/ready?", false),
+            (8080, "/ready", false),
             (8081, "/healthz", false),
             (8080, "/", false),
             (8080, "/healthz/", false),
@@ -59,11 +64,17 @@ fn a_probe_opens_no_connection_whose_content_is_not_read() {
 
 #[test]
 fn what_is_no_probe_is_refused_and_what_is_one_is_shown_as_written() {
-    for text in ["8080/healthz", "1/", "65535/grpc.health.v1.Health/Check"] {
+    for text in ["8080/healthz", "1/", "65535/grpc.health.v1.Health/Check", "80/a?", "80/a?b=%7B/../c?{d}"] {
         assert_eq!(text.parse::<Probe>().expect("a probe").to_string(), text);
     }
-    for text in ["", "/healthz", "8080", "0/healthz", "65536/healthz", "+1/a", "http/healthz", "80/a?b", "80/a/../b"] {
+    for text in
+        ["", "/healthz", "8080", "0/healthz", "65536/healthz", "+1/a", "http/healthz", "80/a/../b", "80/a/../b?c"]
+    {
         assert!(text.parse::<Probe>().is_err(), "{text}");
+    }
+    let long = format!("80/a?{}", "b".repeat(1_025));
+    for text in ["80/a?b#c", "80/a?b c", "80/a?\u{e4}", "80/a?\n", long.as_str()] {
+        assert_eq!(text.parse::<Probe>(), Err(BadProbe::Query), "{text:?}");
     }
 }
 

@@ -203,7 +203,8 @@ impl Call {
             retries: 0,
             may_be_processed: false,
             unretried: None,
-            is_grpc: grpc::is_grpc(&request),
+            // An error for gRPC has the status 200, which would accept the tunnel of a CONNECT request.
+            is_grpc: method != Some(b"CONNECT") && grpc::is_grpc(&request),
             is_head: method == Some(b"HEAD"),
             is_tunnel,
             awaits_continue: protocol == Protocol::Http1 && !request_ended && request.contains(Known::Expect),

@@ -66,6 +66,11 @@ pub(crate) enum ProxyError {
     Unanswered { subject: Subject, waited_ms: u128 },
     #[error("the control plane has not said within {waited_ms} ms who may call; look whether leno-control runs")]
     PoliciesUnknown { waited_ms: u128 },
+    #[error(
+        "the proxy makes no tunnel to this port, because it must read each request; if the application is a forward \
+         proxy, declare its port as opaque (leno.dev/opaque-ports)"
+    )]
+    NoTunnel,
     #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
     Loop { target: SocketAddr },
     #[error("{0}")]
@@ -123,6 +128,7 @@ impl ProxyError {
             Self::TooManyTargets { .. } => "too-many-targets",
             Self::Unanswered { .. } => "unanswered",
             Self::PoliciesUnknown { .. } => "policies-unknown",
+            Self::NoTunnel => "no-tunnel",
             Self::Loop { .. } => "loop",
             Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
@@ -167,6 +173,7 @@ impl ProxyError {
     pub(crate) fn statuses(&self) -> (u16, Status) {
         match self {
             Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
+            Self::NoTunnel => (405, Status::Unimplemented),
             Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),
             Self::ResponseTooLarge { .. } => (502, Status::ResourceExhausted),
             Self::Unwritable(_) | Self::UnusualPath => (400, Status::Internal),

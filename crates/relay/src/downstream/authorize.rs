@@ -13,6 +13,7 @@ use crate::failure::ConnectionFailure;
 use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::{ClusterId, TargetKey};
+use crate::target::find::strip_overrides;
 
 /// Decides whether a client's calls to one port of our application are allowed.
 #[derive(Debug)]
@@ -141,6 +142,9 @@ impl Relay {
         match gate.decide(downstream, call) {
             Decision::Allow => {
                 call.is_health_check = gate.standing != Decision::Allow;
+                if matches!(gate.standing, Decision::Deny(_)) {
+                    strip_overrides(&mut call.request);
+                }
                 if !call.is_guess {
                     gate.counts(is_opaque).allowed.add(1);
                 }

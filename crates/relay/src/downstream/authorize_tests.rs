@@ -93,3 +93,19 @@ fn an_accepted_call_with_content_is_no_health_check_under_later_policies() {
     let answer = answer(&mut relay, client);
     assert!(relay.calls.len() == 0 && answer.contains("leno-proxy-error: denied"), "{answer}");
 }
+
+/// Some frameworks would handle such a health check as a request for another path or with another method.
+#[test]
+fn a_health_check_loses_the_fields_that_replace_its_path_or_its_method() {
+    let overrides = ["X-Original-URL", "x_rewrite_url", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
+    let lines: String = overrides.iter().map(|name| format!("{name}: /admin\r\n")).collect();
+    for (mesh, kept) in [(mesh_with_policy(), 0), (mesh_of(service("cart", &["10.0.0.9"])), overrides.len())] {
+        let mut relay = relay(1, mesh, false);
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx-other: 1\r\n{lines}\r\n");
+        call(&mut relay, 0, inbound(), None, request.into_bytes());
+        let (_, call) = relay.calls.iter().next().expect("it is let in");
+        let values: Vec<_> = call.request.iter().map(|line| line.value).collect();
+        assert_eq!(values.iter().filter(|value| **value == b"/admin").count(), kept);
+        assert!(values.contains(&&b"1"[..]), "other fields stay");
+    }
+}

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use leno_http1::carries_http;
 use leno_http2::fields::{FieldLine, Known, PreparedField};
 use leno_http2::{FieldSection, syntax};
 use leno_model::discovery::Subject;
@@ -30,9 +31,17 @@ impl Relay {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
         let method = call.request.get(Known::Method).unwrap_or_default();
-        if downstream.origin.door == Door::Tunnel && method != b"CONNECT" {
-            let what = "a tunnel takes CONNECT requests; send others to the proxy's inbound port";
-            return Err(ProxyError::NoRoute(format!("{}: {what}", method.escape_ascii())));
+        match downstream.origin.door {
+            Door::Tunnel if method != b"CONNECT" => {
+                let what = "a tunnel takes CONNECT requests; send others to the proxy's inbound port";
+                return Err(ProxyError::NoRoute(format!("{}: {what}", method.escape_ascii())));
+            }
+            // The application's bytes would follow unread. Many servers answer CONNECT like any other request, and read
+            // further requests from the tunnel: with forged identities, and without a check of the policies.
+            Door::Inbound if method == b"CONNECT" && call.protocol != Protocol::Opaque => {
+                return Err(ProxyError::NoTunnel);
+            }
+            _ => {}
         }
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
@@ -206,17 +215,16 @@ pub(crate) fn protocol_of(client: &Client, request: &mut FieldSection) -> Protoc
         (Codec::Http2(_), _) => Protocol::Http2,
     };
     request.remove(Known::LenoOrigProto);
-    // Do not forward an upgrade to HTTP/2: a client can start with HTTP/2 at once, and after an upgrade the proxy would
-    // not see the calls.
-    if protocol == Protocol::Http2 || request.get(Known::LenoUpgrade).is_some_and(asks_for_http2) {
+    // Do not forward an upgrade to a protocol that carries HTTP: after the upgrade, the proxy would not see the calls.
+    if protocol == Protocol::Http2 || request.get(Known::LenoUpgrade).is_some_and(asks_for_http) {
         request.remove(Known::LenoUpgrade);
     }
     protocol
 }
 
-/// Returns whether `h2c` is among the protocols that an upgrade asks for.
-fn asks_for_http2(protocols: &[u8]) -> bool {
-    protocols.split(|&byte| byte == b',').any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"h2c"))
+/// Returns whether a protocol that carries HTTP is among the protocols that an upgrade asks for.
+fn asks_for_http(protocols: &[u8]) -> bool {
+    protocols.split(|&byte| byte == b',').any(|protocol| carries_http(protocol.trim_ascii()))
 }
 
 /// The fields that give the application the identity of a client. The proxy adds them to each of the client's requests.
@@ -249,18 +257,27 @@ pub(crate) fn strip_identities(fields: &mut FieldSection) {
     for known in [Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert] {
         fields.remove(known);
     }
-    remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert]);
+    remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert].map(Known::name));
 }
 
-/// Removes fields whose names differ from `names` only by `_` in place of `-`. CGI, WSGI and Rack give an application
-/// both fields as the same variable.
-fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
+/// Fields that replace the path or the method of a request in some frameworks: older versions of Symfony read the first
+/// two, Express, Rack and ASP.NET Core the others.
+const OVERRIDES: [&str; 5] =
+    ["x-original-url", "x-rewrite-url", "x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Removes the fields with which an application would handle a request as another request than its path and its method
+/// say. Call this for a request that is allowed only because of its path and its method.
+pub(crate) fn strip_overrides(request: &mut FieldSection) {
+    remove_twins(request, &OVERRIDES);
+}
+
+/// Removes the fields that are not [`Known`], and whose names are in `names` or differ from one of these names only by
+/// other punctuation in place of `-`. CGI, WSGI and Rack give an application `-` and `_` as the same variable. PHP
+/// turns `.` into `_`, too.
+fn remove_twins(fields: &mut FieldSection, names: &[&str]) {
     let is_twin = |found: &[u8]| {
-        let as_hyphens = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
-        names.iter().any(|known| {
-            let name = known.name().as_bytes();
-            name.len() == found.len() && found.iter().map(as_hyphens).eq(name.iter().copied())
-        })
+        let as_hyphens = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'-' };
+        names.iter().any(|name| name.len() == found.len() && found.iter().map(as_hyphens).eq(name.bytes()))
     };
     let twin = |line: FieldLine<'_>| (line.known == Known::Other && is_twin(line.name)).then(|| line.name.to_vec());
     let mut twins: Vec<_> = fields.iter().filter_map(twin).collect();
@@ -288,7 +305,7 @@ impl ForwardedFor {
     pub(crate) fn strip_trailer(self, trailers: &mut FieldSection) {
         if self != Self::Keep {
             trailers.remove(Known::XForwardedFor);
-            remove_twins(trailers, &[Known::XForwardedFor]);
+            remove_twins(trailers, &[Known::XForwardedFor.name()]);
         }
     }
 
@@ -307,7 +324,7 @@ impl ForwardedFor {
         }
         value.extend_from_slice(client.to_canonical().to_string().as_bytes());
         request.remove(Known::XForwardedFor);
-        remove_twins(request, &[Known::XForwardedFor]);
+        remove_twins(request, &[Known::XForwardedFor.name()]);
         request.push(b"x-forwarded-for", &value);
     }
 }

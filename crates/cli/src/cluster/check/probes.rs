@@ -88,13 +88,11 @@ fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
     let node = pod.status.as_ref().and_then(|status| status.host_ip.as_deref()?.parse().ok());
     let caller = Caller { identity: None, address: node.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) };
     let policy = mesh.inbound_policy(&own, probe.port?, pods::default_policy(pod).parse().unwrap_or_default());
-    let path = match &probe.asks {
-        Ok(asked) => Some(&asked.path),
-        Err(Unasked::Hook(path)) => Some(path),
+    let asked = match &probe.asks {
+        Ok(asked) | Err(Unasked::Hook(asked)) => Some((asked.method(), asked.target())),
         Err(_) => None,
     };
-    let path = path.map(|path| (path.method(), path.to_string()));
-    let request = path.as_ref().map(|(method, path)| Request {
+    let request = asked.as_ref().map(|(method, path)| Request {
         method: method.as_bytes(),
         path: path.as_bytes(),
         upgrade: false,
