@@ -133,7 +133,7 @@ pub fn of_pod(template: &Value, ports: &InboundPorts) -> Vec<PodProbe> {
 
 /// Returns the probe if the proxy can read its request.
 fn legible(probe: Probe, ports: &InboundPorts) -> Result<Probe, Unasked> {
-    match probe.port {
+    match probe.port() {
         port if ports.http.contains(port) => Ok(probe),
         port if ports.opaque.contains(port) => Err(Unasked::Opaque),
         port if Protocol::of_port(port) == Protocol::Opaque => Err(Unasked::OpaqueByDefault(probe)),

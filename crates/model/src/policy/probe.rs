@@ -64,6 +64,11 @@ impl Probe {
         Ok(Self { port, path: path.parse()?, query: query.map(Into::into) })
     }
 
+    /// Returns the port on which the application listens, 1 to 65535.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns the HTTP method of the probe.
     pub fn method(&self) -> &'static str {
         self.path.method()
