@@ -2,7 +2,7 @@
 //!
 //! Each test runs itself again in a separate namespace ("here"), and creates a second namespace beside it ("there").
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -35,14 +35,14 @@ fn iptables_legacy_redirect_both_directions_in_both_families_and_nothing_else() 
 }
 
 #[test]
-fn nftables_let_no_neighbor_bypass_the_proxy() {
+fn nftables_let_no_connection_bypass_the_proxy() {
     if is_installed("socat", "socat") {
         run_inside("nft", "cannot_be_bypassed");
     }
 }
 
 #[test]
-fn iptables_legacy_let_no_neighbor_bypass_the_proxy() {
+fn iptables_legacy_let_no_connection_bypass_the_proxy() {
     if is_installed("socat", "socat") {
         run_inside("iptables", "cannot_be_bypassed");
     }
@@ -145,23 +145,33 @@ fn redirects() {
 #[test]
 fn cannot_be_bypassed() {
     let there = Neighbour::new();
-    for port in [80, 4143] {
+    for port in [80, 4140, 4143] {
         report_on(port);
     }
+    let _server = there.serve(80);
     up(SOMEBODY_ELSE, "");
     for (own, other) in HERE.into_iter().zip(THERE) {
-        let application = address(own, 80);
-        let redirected = |port: u16| {
-            let output = there.call_from(port, application);
-            assert_eq!(programs::text(&output), format!("4143 {application}"), "from port {port}");
+        let (application, server) = (address(own, 80), address(other, 80));
+        let from_there = |port: u16| there.run("socat", &from_port(port, application).each_ref().map(String::as_str));
+        let from_here =
+            |port: u16| programs::run("socat", &from_port(port, server).each_ref().map(String::as_str), TIMEOUT);
+        let redirected = |output: &Output, proxy: u16, to: SocketAddr| {
+            assert_eq!(programs::text(output), format!("{proxy} {to}"));
         };
-        redirected(40001);
-        let attack = there.run("sh", &["-ec", &silent_ack(address(other, 40002), application)]);
-        assert!(attack.status.success(), "{}", programs::text(&attack));
-        // After the attack, the kernel does not redirect connections from this port, so it has to drop them.
-        let output = there.call_from(40002, application);
-        assert!(!output.status.success(), "connected: {}", programs::text(&output));
-        redirected(40003);
+        // After an attack, the kernel does not redirect connections between these ports, so it has to drop them.
+        let dropped = |output: &Output| {
+            let text = programs::text(output);
+            assert!(!output.status.success() && text.contains("timed out"), "{text}");
+        };
+        redirected(&from_there(40001), 4143, application);
+        there.attack(address(other, 40002), application);
+        dropped(&from_there(40002));
+        redirected(&from_there(40003), 4143, application);
+
+        redirected(&from_here(40001), 4140, server);
+        there.attack(server, address(own, 40002));
+        dropped(&from_here(40002));
+        redirected(&from_here(40003), 4140, server);
     }
 }
 
@@ -269,6 +279,7 @@ fn foreign_rules() {
             $iptables -t nat -A OUTPUT -p tcp --dport 9 -j REDIRECT --to-ports 10
             $iptables -t mangle -A INPUT -p tcp --dport 9 -j ACCEPT
             $iptables -A FORWARD -j DROP
+            $iptables -A OUTPUT -p tcp --dport 9 -j ACCEPT
         done";
     programs::run_well("sh", &["-ec", script], TIMEOUT);
 }
@@ -302,12 +313,21 @@ fn address(ip: &str, port: u16) -> SocketAddr {
 
 /// Connects from this namespace. Returns the listener's answer, or `refused`.
 fn call(ip: &str, port: u16) -> String {
-    let Ok(mut connection) = TcpStream::connect_timeout(&address(ip, port), TIMEOUT) else {
-        return "refused".to_owned();
+    let mut connection = match TcpStream::connect_timeout(&address(ip, port), TIMEOUT) {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => return "refused".to_owned(),
+        Err(error) => return error.to_string(),
     };
     let mut said = String::new();
     connection.read_to_string(&mut said).expect("the listener speaks");
     said
+}
+
+/// Returns the arguments for socat that connect to the server from this source port. socat fails if no connection is
+/// established within 2 s.
+fn from_port(port: u16, server: SocketAddr) -> [String; 3] {
+    let family = if server.is_ipv4() { "TCP4" } else { "TCP6" };
+    ["-u".to_owned(), format!("{family}:{server},sourceport={port},connect-timeout=2"), "-".to_owned()]
 }
 
 /// The other namespace.
@@ -352,10 +372,22 @@ impl Neighbour {
         if said.contains("Connection refused") { "refused".to_owned() } else { said }
     }
 
-    /// Connects from this source port of the other namespace. Fails if no connection is established within 2 s.
-    fn call_from(&self, port: u16, server: SocketAddr) -> Output {
-        let family = if server.is_ipv4() { "TCP4" } else { "TCP6" };
-        self.run("socat", &["-u", &format!("{family}:{server},sourceport={port},connect-timeout=2"), "-"])
+    /// Sends a packet from the other namespace that makes this namespace's kernel track a connection.
+    fn attack(&self, from: SocketAddr, to: SocketAddr) {
+        let output = self.run("sh", &["-ec", &silent_ack(from, to)]);
+        assert!(output.status.success(), "{}", programs::text(&output));
+    }
+
+    /// Starts a server in the other namespace.
+    fn serve(&self, port: u16) -> programs::Server {
+        let target = self.0.id().to_string();
+        let listener = format!("TCP6-LISTEN:{port},ipv6only=0,fork");
+        let words = ["--net", "--target", &target, "socat", "-U", &listener, "SYSTEM:echo server"];
+        let server = programs::Server::start("nsenter", &words);
+        wait_for("a server in the other namespace", TIMEOUT, || {
+            (self.call(THERE[0], port) == "server\n").then_some(())
+        });
+        server
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Output {

@@ -1,5 +1,5 @@
-//! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain that redirects for each direction, and a chain
-//! that drops what should have been redirected.
+//! The rules in nf_tables: our own table, for IPv4 and IPv6. For each direction, it has a chain that redirects
+//! connections, and a guard: a chain that drops connections that should have been redirected.
 //!
 //! A rule is a sequence of expressions. An expression loads a value of the packet into the register, or compares the
 //! register; the packet leaves the rule if the comparison fails. The last expression returns, drops or redirects. Each
@@ -19,8 +19,8 @@ const INET: u8 = 1;
 /// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains use. So our
 /// rules run before these chains, and see the address that the application called.
 const REDIRECT_PRIORITY: i32 = -101;
-/// Netfilter's usual priority for filters. The order among filters does not matter: a packet that one filter drops is
-/// dropped, although another filter accepts it.
+/// Netfilter's usual priority for filters, which run after destination NAT at the same hook. The order among filters does
+/// not matter: a packet that one filter drops is dropped, although another filter accepts it.
 const FILTER_PRIORITY: i32 = 0;
 
 const CREATE: u16 = 0x400;
@@ -48,12 +48,27 @@ impl Hook {
             Self::Output => "output",
         }
     }
+}
 
-    /// Returns the type and the priority of our chain at this hook.
-    fn chain_type(self) -> (&'static str, i32) {
+/// The type of a chain.
+#[derive(Clone, Copy)]
+enum ChainType {
+    Nat,
+    Filter,
+}
+
+impl ChainType {
+    fn name(self) -> &'static str {
         match self {
-            Self::Prerouting | Self::Output => ("nat", REDIRECT_PRIORITY),
-            Self::Input => ("filter", FILTER_PRIORITY),
+            Self::Nat => "nat",
+            Self::Filter => "filter",
+        }
+    }
+
+    fn priority(self) -> i32 {
+        match self {
+            Self::Nat => REDIRECT_PRIORITY,
+            Self::Filter => FILTER_PRIORITY,
         }
     }
 }
@@ -141,11 +156,13 @@ fn removal() -> Batch {
     batch
 }
 
-fn chains(redirection: &Redirection) -> [Chain; 3] {
+fn chains(redirection: &Redirection) -> [Chain; 4] {
+    let chain = |name, chain_type, hook, rules| Chain { name, chain_type, hook, rules };
     [
-        Chain { name: "inbound", hook: Hook::Prerouting, rules: inbound(redirection) },
-        Chain { name: "guard", hook: Hook::Input, rules: guard(redirection) },
-        Chain { name: "outbound", hook: Hook::Output, rules: outbound(redirection) },
+        chain("inbound", ChainType::Nat, Hook::Prerouting, inbound(redirection)),
+        chain("inbound_guard", ChainType::Filter, Hook::Input, inbound_guard(redirection)),
+        chain("outbound", ChainType::Nat, Hook::Output, outbound(redirection)),
+        chain("outbound_guard", ChainType::Filter, Hook::Output, outbound_guard(redirection)),
     ]
 }
 
@@ -168,7 +185,7 @@ fn inbound(redirection: &Redirection) -> Vec<Rule> {
 ///
 /// At this hook, the destination of a redirected packet is the proxy's port. So the rules need no knowledge of why a
 /// packet was not redirected. Later packets of a connection leave the chain at the second rule.
-fn guard(redirection: &Redirection) -> Vec<Rule> {
+fn inbound_guard(redirection: &Redirection) -> Vec<Rule> {
     let mut rules = vec![Rule::new().enters_by_loopback().then_return(), Rule::new().cannot_begin_tcp().then_return()];
     rules.extend(open_ports(redirection));
     rules.push(Rule::new().tcp().then_drop());
@@ -182,6 +199,28 @@ fn open_ports(redirection: &Redirection) -> impl Iterator<Item = Rule> {
 }
 
 fn outbound(redirection: &Redirection) -> Vec<Rule> {
+    let mut rules = direct_calls(redirection);
+    rules.push(Rule::new().begins_tcp().then_redirect(redirection.outbound_port.get()));
+    rules
+}
+
+/// Drops each first packet of an outbound connection that has not been redirected, as [`inbound_guard`] does for the
+/// other direction.
+///
+/// A neighbor sends the packet that TCP ignores from a server's address and port to a port of this namespace. If the
+/// application later calls the server from this port, its SYN is an answer within the connection that the kernel tracks.
+/// So the kernel would not redirect the SYN, and the call would leave without the proxy's TLS and identity.
+///
+/// At this hook, the destination of a redirected packet is an address of this namespace.
+fn outbound_guard(redirection: &Redirection) -> Vec<Rule> {
+    let mut rules = vec![Rule::new().cannot_begin_tcp().then_return()];
+    rules.extend(direct_calls(redirection));
+    rules.push(Rule::new().tcp().has_foreign_destination().then_drop());
+    rules
+}
+
+/// Returns from the chain for the connections that leave this namespace without the proxy, and for loopback.
+fn direct_calls(redirection: &Redirection) -> Vec<Rule> {
     let mut rules = vec![
         Rule::new().of_user(redirection.proxy_uid).then_return(),
         Rule::new().leaves_by_loopback().then_return(),
@@ -189,7 +228,6 @@ fn outbound(redirection: &Redirection) -> Vec<Rule> {
     ];
     rules.extend(redirection.skip_outbound_ports.iter().map(skip_ports));
     rules.extend(redirection.skip_subnets.iter().map(skip_subnet));
-    rules.push(Rule::new().begins_tcp().then_redirect(redirection.outbound_port.get()));
     rules
 }
 
@@ -204,6 +242,7 @@ fn skip_subnet(subnet: &Subnet) -> Rule {
 /// A chain: the ordered rules that the kernel applies to the packets at `hook`.
 struct Chain {
     name: &'static str,
+    chain_type: ChainType,
     hook: Hook,
     rules: Vec<Rule>,
 }
@@ -211,9 +250,9 @@ struct Chain {
 impl Chain {
     fn add_to(&self, batch: &mut Batch) {
         const ACCEPT: u32 = 1;
-        let (chain_type, priority) = self.hook.chain_type();
-        let place = Attributes::default().number(1, self.hook as u32).number(2, priority.cast_unsigned());
-        let chain = table().text(3, self.name).nested(4, &place).number(5, ACCEPT).text(7, chain_type);
+        let priority = self.chain_type.priority().cast_unsigned();
+        let place = Attributes::default().number(1, self.hook as u32).number(2, priority);
+        let chain = table().text(3, self.name).nested(4, &place).number(5, ACCEPT).text(7, self.chain_type.name());
         batch.add(NEW_CHAIN, CREATE, INET, &chain);
         for rule in &self.rules {
             let rule = table().text(2, self.name).nested(4, &rule.expressions);
@@ -224,9 +263,9 @@ impl Chain {
 
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (chain_type, priority) = self.hook.chain_type();
+        let (chain_type, hook, priority) = (self.chain_type.name(), self.hook.name(), self.chain_type.priority());
         writeln!(f, "  chain {} {{", self.name)?;
-        writeln!(f, "    type {chain_type} hook {} priority {priority}; policy accept;", self.hook.name())?;
+        writeln!(f, "    type {chain_type} hook {hook} priority {priority}; policy accept;")?;
         self.rules.iter().try_for_each(|rule| writeln!(f, "    {}", rule.words.join(" ")))?;
         writeln!(f, "  }}")
     }

@@ -30,7 +30,7 @@ table inet leno {
     tcp dport 4191 return
     tcp flags syn / fin,syn,rst,ack redirect to :4143
   }
-  chain guard {
+  chain inbound_guard {
     type filter hook input priority 0; policy accept;
     iifname \"lo\" return
     tcp flags != syn / syn,ack return
@@ -46,6 +46,14 @@ table inet leno {
     oifname \"lo\" return
     ip6 daddr fe80::/10 return
     tcp flags syn / fin,syn,rst,ack redirect to :4140
+  }
+  chain outbound_guard {
+    type filter hook output priority 0; policy accept;
+    tcp flags != syn / syn,ack return
+    meta skuid 2102 return
+    oifname \"lo\" return
+    ip6 daddr fe80::/10 return
+    meta l4proto tcp fib daddr type != local drop
   }
 }
 ";
@@ -64,18 +72,24 @@ fn what_is_skipped_returns_before_the_redirection_of_its_own_direction_only() {
         ..Redirection::new(7)
     };
     let rules = description(&options);
-    let (inbound, outbound) = rules.split_once("chain outbound").expect("the table has this chain");
-    let (inbound, guard) = inbound.split_once("chain guard").expect("the table has this chain");
-    assert!(inbound.contains(
-        "tcp dport 22 return\n    tcp dport 1000-2000 return\n    tcp flags syn / fin,syn,rst,ack redirect to :1\n"
-    ));
-    assert!(
-        guard.contains("tcp dport 22 return\n    tcp dport 1000-2000 return\n    meta l4proto tcp drop\n"),
-        "{guard}"
-    );
-    let skipped = "tcp dport 25 return\n    ip daddr 10.0.0.0/8 return\n    ip6 daddr fd00::/8 return\n    \
-                   tcp flags syn / fin,syn,rst,ack redirect to :2\n";
-    assert!(outbound.contains(skipped), "{outbound}");
-    assert!(outbound.contains("meta skuid 7 return"), "{outbound}");
-    assert!(!inbound.contains("fe80"), "a neighbor must not bypass the proxy: {inbound}");
+    let [_, inbound, inbound_guard, outbound, outbound_guard] = rules.split("  chain ").collect::<Vec<_>>()[..] else {
+        panic!("four chains: {rules}")
+    };
+    let ports = "tcp dport 22 return\n    tcp dport 1000-2000 return\n    ";
+    for (chain, last) in
+        [(inbound, "tcp flags syn / fin,syn,rst,ack redirect to :1\n"), (inbound_guard, "meta l4proto tcp drop\n")]
+    {
+        assert!(chain.contains(&format!("{ports}{last}")), "{chain}");
+    }
+    let skipped = "tcp dport 25 return\n    ip daddr 10.0.0.0/8 return\n    ip6 daddr fd00::/8 return\n    ";
+    for (chain, last) in [
+        (outbound, "tcp flags syn / fin,syn,rst,ack redirect to :2\n"),
+        (outbound_guard, "meta l4proto tcp fib daddr type != local drop\n"),
+    ] {
+        assert!(chain.contains(&format!("{skipped}{last}")), "{chain}");
+        assert!(chain.contains("meta skuid 7 return"), "{chain}");
+    }
+    for chain in [inbound, inbound_guard] {
+        assert!(!chain.contains("fe80"), "a neighbor must not bypass the proxy: {chain}");
+    }
 }

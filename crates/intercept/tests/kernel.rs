@@ -61,7 +61,7 @@ table inet leno {
 		tcp flags syn / fin,syn,rst,ack redirect to :4143
 	}
 
-	chain guard {
+	chain inbound_guard {
 		type filter hook input priority 0; policy accept;
 		iifname \"lo\" return
 		tcp flags != syn / syn,ack return
@@ -84,6 +84,19 @@ table inet leno {
 		ip daddr 172.16.0.0/12 return
 		ip6 daddr fd00::/8 return
 		tcp flags syn / fin,syn,rst,ack redirect to :4140
+	}
+
+	chain outbound_guard {
+		type filter hook output priority 0; policy accept;
+		tcp flags != syn / syn,ack return
+		meta skuid 2102 return
+		oifname \"lo\" return
+		ip6 daddr fe80::/10 return
+		tcp dport 25 return
+		ip daddr 10.0.0.0/8 return
+		ip daddr 172.16.0.0/12 return
+		ip6 daddr fd00::/8 return
+		meta l4proto tcp fib daddr type != local drop
 	}
 }
 ";
@@ -151,6 +164,29 @@ fn a_connection_from_before_the_rules_stays_as_it_is() {
 }
 
 #[test]
+fn a_client_learns_that_its_connection_has_ended_after_the_kernel_has_forgotten_it() {
+    // The server closes the connection, and the kernel soon forgets it. The client does not read, so it learns of the end
+    // only by the reset that answers its next bytes. Rules that drop packets without a tracked connection would let the
+    // client wait in vain.
+    let script = format!(
+        "{NEIGHBOR}
+        for timeout in ipv4/tcp_fin_timeout netfilter/nf_conntrack_tcp_timeout_fin_wait \
+            netfilter/nf_conntrack_tcp_timeout_close_wait; do
+            echo 1 >/proc/sys/net/$timeout || exit 1
+        done
+        $INIT --proxy-uid=2102 >/dev/null || exit 1
+        timeout 20 socat -u OPEN:/dev/null TCP4-LISTEN:4143 &
+        wait_for listens 4143
+        $there timeout 20 socat -u SYSTEM:'sleep 4; echo late; sleep 1; echo later' TCP4:192.0.2.1:8080 2>&1 |
+            grep -o 'Broken pipe'
+        kill $neighbor"
+    );
+    let Some((worked, text)) = in_namespace(&script) else { return };
+    assert!(worked, "{text}");
+    assert_eq!(text, "Broken pipe\n");
+}
+
+#[test]
 fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_bypass_the_proxy() {
     // Without the attack, the rules redirect the call to the proxy. After the attack, the kernel does not redirect the
     // call, so it has to drop it.
@@ -179,5 +215,39 @@ fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_bypass_the_proxy
         let Some((worked, text)) = in_namespace(&script) else { return };
         assert!(worked, "{text}");
         assert_eq!(text, "proxy\nskipped\nproxy\nfailed\nproxy\n", "IPv{family}");
+    }
+}
+
+#[test]
+fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_take_a_call_off_the_proxy() {
+    // The packet comes from the server's address and port, and another machine on the link could send the same packet.
+    // After the packet, the kernel does not redirect a call from the packet's destination port, so it has to drop the
+    // call. Calls of the proxy, calls to a skipped port and calls to the own address are not redirected anyway.
+    for (family, own, other) in [("4", "192.0.2.1", "192.0.2.2"), ("6", "[fd00:2::1]", "[fd00:2::2]")] {
+        let [server, tracked] = [format!("{other}:8080"), format!("{own}:40002")];
+        let attack =
+            leno_testing::silent_ack(server.parse().expect("an address"), tracked.parse().expect("an address"));
+        let script = format!(
+            "{NEIGHBOR}
+            $INIT --proxy-uid=2102 --skip-outbound-ports=9000 >/dev/null || exit 1
+            servers=
+            serve() {{
+                $3 timeout 30 socat -U TCP6-LISTEN:$1,ipv6only=0,fork SYSTEM:\"echo $2\" &
+                servers=\"$servers $!\"
+                wait_for $3 sh -c \"ss -Hltn 'sport = :$1' | grep -q .\"
+            }}
+            serve 4140 proxy; serve 7000 own; serve 8080 server \"$there\"; serve 9000 skipped \"$there\"
+            attack() {{ $there sh -c \"$1\"; }}
+            call() {{ $4 socat -u TCP{family}:$1:$2,sourceport=$3,connect-timeout=2 - 2>&1 | sed 's/.* E .*/failed/'; }}
+            call {other} 8080 40001; call {other} 9000 40001; call {own} 7000 40001
+            call {other} 8080 40004 'setpriv --reuid 2102 --clear-groups'
+            attack \"{attack}\"
+            call {other} 8080 40002
+            call {other} 8080 40003
+            kill $neighbor $servers"
+        );
+        let Some((worked, text)) = in_namespace(&script) else { return };
+        assert!(worked, "{text}");
+        assert_eq!(text, "proxy\nskipped\nown\nserver\nfailed\nproxy\n", "IPv{family}");
     }
 }

@@ -1,4 +1,5 @@
-//! The rules in iptables' notation: two chains of our own in the table nat, one in the table mangle, and a jump to each.
+//! The rules in iptables' notation: two chains of our own in the table nat, one each in the tables mangle and filter, and
+//! a jump to each chain.
 //!
 //! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies the input
 //! table by table, and each table either wholly or not at all.
@@ -8,8 +9,9 @@ use std::fmt::Write as _;
 use leno_intercept::{PortRange, Redirection};
 
 const INBOUND: &str = "LENO_INBOUND";
+const INBOUND_GUARD: &str = "LENO_INBOUND_GUARD";
 const OUTBOUND: &str = "LENO_OUTBOUND";
-const GUARD: &str = "LENO_GUARD";
+const OUTBOUND_GUARD: &str = "LENO_OUTBOUND_GUARD";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -35,30 +37,35 @@ const NAT: Table = Table {
     chains: &[Chain { name: INBOUND, from: "PREROUTING -p tcp" }, Chain { name: OUTBOUND, from: "OUTPUT -p tcp" }],
 };
 
-/// The guard is in mangle, and not in filter, because other programs flush the table filter and accept packets in it.
+/// The inbound guard is in mangle, and not in filter, because other programs flush the table filter and accept packets in
+/// it.
 const MANGLE: Table =
-    Table { name: "mangle", chains: &[Chain { name: GUARD, from: "INPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
+    Table { name: "mangle", chains: &[Chain { name: INBOUND_GUARD, from: "INPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
+
+/// In OUTPUT, the table mangle runs before nat. So the outbound guard is in filter, which runs after nat. In POSTROUTING,
+/// mangle would run after nat too, but other programs may have led a call to an address of this namespace elsewhere by then.
+const FILTER: Table =
+    Table { name: "filter", chains: &[Chain { name: OUTBOUND_GUARD, from: "OUTPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
 
 /// Returns the input for iptables-restore that loads the rules and replaces our earlier rules, which are in `saved`.
 ///
-/// The guard is loaded last, and [`down`] removes it first: without the redirection, it would drop all connections from
-/// outside.
+/// The guards are loaded last, and [`down`] removes them first: without the redirection, they would drop all connections.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let redirection = [(INBOUND, inbound(options)), (OUTBOUND, outbound(options, family))];
-    NAT.loading(saved, &redirection) + &MANGLE.loading(saved, &[(GUARD, guard(options))])
+    NAT.loading(saved, &redirection)
+        + &MANGLE.loading(saved, &[(INBOUND_GUARD, inbound_guard(options))])
+        + &FILTER.loading(saved, &[(OUTBOUND_GUARD, outbound_guard(options, family))])
 }
 
 /// Returns the input for iptables-restore that removes our rules, which are in `saved`; `None` if `saved` has none.
 pub(super) fn down(saved: &str) -> Option<String> {
-    Some(MANGLE.removal(saved) + &NAT.removal(saved)).filter(|removal| !removal.is_empty())
+    let removal = [FILTER, MANGLE, NAT].map(|table| table.removal(saved)).concat();
+    Some(removal).filter(|removal| !removal.is_empty())
 }
 
 /// Our rules in `saved`, each with the name of its table.
 pub(super) fn rules(saved: &str) -> impl Iterator<Item = (&'static str, &str)> {
-    let is_ours = |line: &&str| line.starts_with("-A ") && line.contains("LENO_");
-    [NAT, MANGLE]
-        .into_iter()
-        .flat_map(move |table| table.lines(saved).filter(is_ours).map(move |rule| (table.name, rule)))
+    [NAT, MANGLE, FILTER].into_iter().flat_map(move |table| table.rules(saved).map(move |rule| (table.name, rule)))
 }
 
 impl Table {
@@ -102,10 +109,18 @@ impl Table {
         text
     }
 
+    /// The rules of our chains, and the jumps to our chains.
+    fn rules<'a>(&self, saved: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let chains = self.chains;
+        let is_ours =
+            move |chain: &Chain, rule: &str| rule.starts_with(&format!("-A {} ", chain.name)) || chain.is_target(rule);
+        self.lines(saved).filter(move |line| line.starts_with("-A ") && chains.iter().any(|chain| is_ours(chain, line)))
+    }
+
     /// The jumps to our chains, each as `<chain> <match> -j <our chain>`.
     fn jumps<'a>(&self, saved: &'a str) -> impl Iterator<Item = &'a str> {
         let chains = self.chains;
-        let is_jump = move |rule: &&str| chains.iter().any(|chain| rule.ends_with(&format!(" -j {}", chain.name)));
+        let is_jump = move |rule: &&str| chains.iter().any(|chain| chain.is_target(rule));
         self.lines(saved).filter_map(|line| line.strip_prefix("-A ")).filter(is_jump)
     }
 
@@ -117,6 +132,13 @@ impl Table {
     }
 }
 
+impl Chain {
+    /// Whether the rule jumps to the chain.
+    fn is_target(&self, rule: &str) -> bool {
+        rule.ends_with(&format!(" -j {}", self.name))
+    }
+}
+
 fn inbound(options: &Redirection) -> Vec<String> {
     let mut rules = vec!["-i lo -j RETURN".to_owned(), "-m addrtype ! --dst-type LOCAL -j RETURN".to_owned()];
     rules.extend(open_ports(options));
@@ -124,9 +146,9 @@ fn inbound(options: &Redirection) -> Vec<String> {
     rules
 }
 
-/// Drops each first packet of a connection from outside that has not been redirected, as the chain `guard` of
+/// Drops each first packet of a connection from outside that has not been redirected, as the chain `inbound_guard` of
 /// [`leno_intercept`] does.
-fn guard(options: &Redirection) -> Vec<String> {
+fn inbound_guard(options: &Redirection) -> Vec<String> {
     let mut rules = vec!["-i lo -j RETURN".to_owned()];
     rules.extend(open_ports(options));
     rules.push("-j DROP".to_owned());
@@ -144,11 +166,25 @@ fn skip_ports(range: &PortRange) -> String {
 }
 
 fn outbound(options: &Redirection, family: Family) -> Vec<String> {
+    let mut rules = direct_calls(options, family);
+    rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.outbound_port));
+    rules
+}
+
+/// Drops each first packet of an outbound connection that has not been redirected, as the chain `outbound_guard` of
+/// [`leno_intercept`] does.
+fn outbound_guard(options: &Redirection, family: Family) -> Vec<String> {
+    let mut rules = direct_calls(options, family);
+    rules.push("-m addrtype ! --dst-type LOCAL -j DROP".to_owned());
+    rules
+}
+
+/// Returns from the chain for the connections that leave this namespace without the proxy, and for loopback.
+fn direct_calls(options: &Redirection, family: Family) -> Vec<String> {
     let mut rules = vec![format!("-m owner --uid-owner {} -j RETURN", options.proxy_uid), "-o lo -j RETURN".to_owned()];
     rules.extend(options.skip_outbound_ports.iter().map(skip_ports));
     let subnets = options.skip_subnets.iter().filter(|s| s.address.is_ipv4() == (family == Family::V4));
     rules.extend(subnets.map(|subnet| format!("-d {subnet} -j RETURN")));
-    rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.outbound_port));
     rules
 }
 

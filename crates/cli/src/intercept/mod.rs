@@ -2,7 +2,7 @@
 //!
 //! - Inbound (PREROUTING): connections from outside to an address of this namespace go to the inbound port.
 //! - Outbound (OUTPUT): connections of every user except the proxy's user go to the outbound port.
-//! - Guard (INPUT): new connections from outside that have not been redirected are dropped.
+//! - Guards (INPUT and OUTPUT): new connections that should have been redirected and have not been are dropped.
 //!
 //! Loopback traffic is not redirected in either direction: as without a mesh, an application that calls 127.0.0.1 or
 //! its own address reaches itself. Calls to the application's own Service do pass the proxy, because a Service's
