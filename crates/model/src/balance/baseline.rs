@@ -95,10 +95,6 @@ pub(super) struct Baseline {
     pub(super) latency_ms: Option<f64>,
     /// The uncertainty of `latency_ms`: the [`Estimate::variance`] of the median endpoint.
     variance: f64,
-    /// The mean interval at which an endpoint gets calls if all endpoints have equal shares. Probes to an endpoint are
-    /// at least this far apart. Otherwise, the probes of many proxies would give the endpoint more than its share of
-    /// the calls.
-    pub(super) fair_interval: Duration,
     /// The latency, in ms, at which each answer is capped before it enters a mean.
     pub(super) surprise_ms: f64,
     /// The latency of endpoints with spare capacity: approximately the lowest recent baseline.
@@ -122,6 +118,8 @@ pub(super) struct Baseline {
     failing: f64,
     /// Mean of the places in flight that the failed calls of a ready endpoint keep ([`Endpoint::load`]).
     pub(super) kept_places: f64,
+    /// Largest number of calls of a ready endpoint that have been answered and continue.
+    pub(super) most_streams: u32,
     /// Buffer for finding medians, reused so that a refresh does not allocate.
     sorted: Vec<Estimate>,
 }
@@ -131,7 +129,6 @@ impl Default for Baseline {
         Self {
             latency_ms: None,
             variance: 1.0,
-            fair_interval: Duration::ZERO,
             surprise_ms: f64::INFINITY,
             roomy_ms: 0.0,
             first_refresh: None,
@@ -144,6 +141,7 @@ impl Default for Baseline {
             ln_endpoints: 0.0,
             failing: 0.0,
             kept_places: 0.0,
+            most_streams: 0,
             sorted: Vec::new(),
         }
     }
@@ -160,6 +158,7 @@ impl Baseline {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
         self.refresh_pool(now, endpoints);
         self.kept_places = self.mean_kept_places(now, endpoints);
+        self.most_streams = ready(endpoints).map(|endpoint| endpoint.calls.answered()).max().unwrap_or(0);
         let mut sorted = std::mem::take(&mut self.sorted);
         let compared = endpoints.iter().map(|endpoint| &endpoint.health).filter(|health| self.is_compared(health));
         sorted.clear();
@@ -195,9 +194,8 @@ impl Baseline {
     }
 
     fn mean_kept_places(&self, now: Instant, endpoints: &[Endpoint]) -> f64 {
-        let ready = endpoints.iter().filter(|endpoint| endpoint.health.state == State::Ready);
-        let (kept, number) = ready.fold((0.0, 0.0), |(kept, number), endpoint| {
-            (kept + endpoint.kept_places(now, self.latency_ms), number + 1.0)
+        let (kept, number) = ready(endpoints).fold((0.0, 0.0), |(kept, number), endpoint| {
+            (kept + endpoint.kept_places.number(now, self.latency_ms), number + 1.0)
         });
         if number > 0.0 { kept / number } else { 0.0 }
     }
@@ -350,6 +348,10 @@ impl Baseline {
     fn others(&self, health: &Health) -> Option<Outcomes> {
         self.pool.without(&health.pooled)
     }
+}
+
+fn ready(endpoints: &[Endpoint]) -> impl Iterator<Item = &Endpoint> {
+    endpoints.iter().filter(|endpoint| endpoint.health.state == State::Ready)
 }
 
 /// Returns whether `outcomes` have a higher failure rate than `others`, with a contrast above `limit`.

@@ -42,6 +42,24 @@ pub(super) enum Rank {
     Failing,
 }
 
+/// What breaks a tie between endpoints with the same rank and load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Turn {
+    /// The latest pick of the endpoint: the endpoint that has waited longest wins.
+    Latest,
+    /// A random number.
+    Random(u64),
+}
+
+/// How an endpoint enters a comparison.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) rank: Rank,
+    /// The number that counts as the endpoint's calls in flight.
+    pub(super) load: u32,
+    pub(super) turn: Turn,
+}
+
 /// One endpoint in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contender {
@@ -52,6 +70,7 @@ pub(super) struct Contender {
     /// Calls in flight, and failed calls that keep their places ([`Endpoint::load`]).
     pub(super) load: u32,
     turn: u64,
+    pub(super) is_turn_random: bool,
 }
 
 impl Contender {
@@ -61,14 +80,14 @@ impl Contender {
 }
 
 /// Chooses the best endpoint. The first criterion is the rank, the second the fewest calls in flight, the third the
-/// longest time since the last pick.
+/// longest time since the last pick, or chance.
 ///
-/// `enter` returns the rank of an endpoint, and the number that counts as its calls in flight; `None` if the endpoint
-/// cannot be used. Its second argument is the number of endpoints in the comparison.
+/// `enter` returns how an endpoint enters the comparison; `None` if the endpoint cannot be used. Its second argument is
+/// the number of endpoints in the comparison.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Rng,
-    mut enter: impl FnMut(&Endpoint, usize, &mut Rng) -> Option<(Rank, u32)>,
+    mut enter: impl FnMut(&Endpoint, usize, &mut Rng) -> Option<Entry>,
 ) -> Option<Choice> {
     if list.len() > COMPARE_ALL_MAX {
         let mut contest = Contest::default();
@@ -94,10 +113,14 @@ struct Contest {
 }
 
 impl Contest {
-    fn enter(&mut self, index: usize, endpoint: &Endpoint, entry: Option<(Rank, u32)>) {
-        let Some((rank, load)) = entry else { return };
-        let entrant =
-            Contender { index, id: endpoint.id, rank, in_flight: endpoint.in_flight, load, turn: endpoint.turn };
+    fn enter(&mut self, index: usize, endpoint: &Endpoint, entry: Option<Entry>) {
+        let Some(Entry { rank, load, turn }) = entry else { return };
+        let (turn, is_turn_random) = match turn {
+            Turn::Latest => (endpoint.turn, false),
+            Turn::Random(turn) => (turn, true),
+        };
+        let in_flight = endpoint.calls.in_flight;
+        let entrant = Contender { index, id: endpoint.id, rank, in_flight, load, turn, is_turn_random };
         match &self.winner {
             Some(winner) if winner.index == index => {}
             Some(winner) if !entrant.beats(winner) => {

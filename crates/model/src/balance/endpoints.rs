@@ -11,21 +11,17 @@ use std::time::{Duration, Instant};
 use super::baseline::Baseline;
 use super::failure_rate::Outcomes;
 use super::health::{Health, State};
+use super::kept_places::KeptPlaces;
+use super::open_calls::OpenCalls;
 
 /// An endpoint with an answered call that is still open counts as this many outcomes at least, unless it may hang or
 /// its latest outcome is a failure. Without this number, new endpoints whose streams stay open have hardly any outcome,
 /// so that no other endpoint could be failing in comparison.
 const OUTCOMES_WHILE_OPEN: f64 = 20.0;
-/// The outcomes of an endpoint are no measure of other endpoints if it has left all calls of this time without an answer.
-/// If the usual latency is long, the limit is [`HANG_FACTOR`] times the usual latency.
-const HANG_MIN: Duration = Duration::from_secs(2);
-const HANG_FACTOR: f64 = 3.0;
-/// A failed call keeps its place in flight for about this multiple of the usual latency, or for [`KEPT_MIN_MS`]. With a
-/// larger number, an endpoint that fails a part of its calls gets fewer calls.
-const KEPT_FACTOR: f64 = 4.0;
-const KEPT_MIN_MS: f64 = 0.4;
-/// After this multiple of that time, less than a hundredth of a thousand kept places is left.
-const KEPT_AGE_MAX: f64 = 12.0;
+/// For this time after a failure, an endpoint does not attract calls by having fewer open streams than the others. The
+/// time is limited because all new calls may be streams: the endpoint would get none of them until each other endpoint
+/// had as many.
+const LEVELLED_FOR: Duration = Duration::from_secs(30);
 
 /// Identifies one endpoint of one [`Balancer`](super::Balancer), from the endpoint's addition to its removal.
 ///
@@ -54,26 +50,8 @@ impl EndpointId {
 pub(super) struct Endpoint {
     pub(super) id: EndpointId,
     pub(super) address: SocketAddr,
-    /// Number of picks that are not finished yet.
-    pub(super) in_flight: u32,
-    /// Number of picks in `in_flight` whose calls have not been answered yet.
-    pub(super) unanswered: u32,
-    /// Number of open calls whose answers have begun since the latest [`Self::count_open_answers`]. Without calls that
-    /// have an outcome.
-    new_answers: u32,
-    /// Like `new_answers`, but the answers began before.
-    old_answers: u32,
-    /// Start of the latest call.
-    latest_start: Option<Instant>,
-    /// Start of the call that began last among the answered calls.
-    latest_answered_start: Option<Instant>,
-    /// Start of the first call since the endpoint's last answer or failure. The call may have been cancelled since.
-    waits_since: Option<Instant>,
-    /// When the endpoint last became failing.
-    failing_since: Option<Instant>,
-    /// The places in flight that failed calls keep ([`Self::load`]), as of `kept_at`.
-    kept_places: f64,
-    kept_at: Option<Instant>,
+    pub(super) calls: OpenCalls,
+    pub(super) kept_places: KeptPlaces,
     /// Serial number of the endpoint's latest pick. The endpoint with the lowest number has waited longest for a pick.
     pub(super) turn: u64,
     pub(super) picks: u64,
@@ -82,62 +60,34 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns whether a call waits for its answer, and no call that began later has an answer. If later calls overtake
-    /// a call, the endpoint works, and the call waits for another reason. For example, the call is a stream, and its
-    /// server has no message to send yet.
-    pub(super) fn owes_answer(&self) -> bool {
-        self.unanswered > 0 && self.latest_start > self.latest_answered_start
+    fn new(id: EndpointId, address: SocketAddr, (health, turn): (Health, u64)) -> Self {
+        let (calls, kept_places) = (OpenCalls::default(), KeptPlaces::default());
+        Self { id, address, calls, kept_places, turn, picks: 0, failures: 0, health }
     }
 
     /// Records the start of a call.
-    pub(super) fn picked(&mut self, now: Instant, turn: u64, baseline: &Baseline) {
-        if !self.owes_answer() {
+    pub(super) fn picked(&mut self, now: Instant, turn: u64) {
+        if !self.calls.owe_answer() {
             self.health.heard(now);
         }
-        self.latest_start = Some(now);
-        self.waits_since.get_or_insert(now);
-        self.in_flight += 1;
-        self.unanswered += 1;
+        self.calls.begin(now);
         self.picks += 1;
         self.turn = turn;
-        self.health.picked(now, baseline);
+        self.health.picked(now, turn);
     }
 
     /// Records the response headers of the call that began at `started`. The call continues.
     pub(super) fn answered(&mut self, now: Instant, started: Instant) {
-        self.unanswered -= 1;
-        self.new_answers += 1;
+        self.calls.answer();
         self.heard(now, started);
-    }
-
-    /// Records the end of the call that began at `started`. Returns whether a success of the call is a new outcome: false
-    /// if [`Self::count_open_answers`] has counted it, or if the call began before the endpoint became failing.
-    ///
-    /// A call that ends is taken for the latest answered call. The endpoint does not track its calls, and only the
-    /// number of counted calls matters.
-    pub(super) fn ended(&mut self, is_answered: bool, started: Instant) -> bool {
-        self.in_flight -= 1;
-        if !is_answered {
-            self.unanswered -= 1;
-            return true;
-        }
-        // `new_answers` and `old_answers` do not contain this call, but perhaps a probe.
-        if self.failing_since.is_some_and(|since| started < since) {
-            return false;
-        }
-        let latest = if self.new_answers > 0 { &mut self.new_answers } else { &mut self.old_answers };
-        let is_new = *latest > 0;
-        *latest = latest.saturating_sub(1);
-        is_new
     }
 
     /// Counts each open call whose answer began before the previous count as a success. Otherwise, an endpoint whose
     /// streams stay open for hours would have no outcomes but failures.
     pub(super) fn count_open_answers(&mut self, now: Instant, baseline: &Baseline) {
-        for _ in 0..self.old_answers {
+        for _ in 0..self.calls.take_old_answers() {
             self.health.stayed_open(now, baseline);
         }
-        self.old_answers = std::mem::take(&mut self.new_answers);
     }
 
     /// Judges the endpoint's health. If the endpoint becomes failing, its open calls are no evidence of a recovery.
@@ -148,15 +98,12 @@ impl Endpoint {
         let (was_failing, was_ready) = (self.health.is_failing(), self.health.state == State::Ready);
         self.health.judge(now, baseline);
         if self.health.state == State::Ready && !was_ready {
-            self.kept_places = self.kept_places(now, baseline.latency_ms).max(baseline.kept_places);
-            self.kept_at = Some(now);
+            self.kept_places.raise_to(baseline.kept_places, now, baseline.latency_ms);
         }
         if self.health.is_failing() && !was_failing {
             baseline.one_more_fails();
             baseline.update_pool(now, self);
-            self.failing_since = Some(now);
-            self.new_answers = 0;
-            self.old_answers = 0;
+            self.calls.forget_answers(now);
         }
     }
 
@@ -164,51 +111,41 @@ impl Endpoint {
     /// cause may let one endpoint hang and the calls to the others fail. Compared with the earlier outcomes of the
     /// endpoint that hangs, all others would be failing, and it would get their calls.
     pub(super) fn outcomes(&self, now: Instant, usual_ms: Option<f64>) -> Option<Outcomes> {
-        let usual_s = usual_ms.map_or(0.0, |usual_ms| usual_ms / 1e3);
-        let waited_s = self.waits_since.map_or(0.0, |since| now.saturating_duration_since(since).as_secs_f64());
-        if waited_s > HANG_MIN.as_secs_f64().max(HANG_FACTOR * usual_s) {
+        if self.calls.hang(now, usual_ms) {
             return None;
         }
         let rate = &self.health.failure_rate;
-        let may_hang = matches!(self.health.state, State::Slow(_)) && self.owes_answer();
-        let is_answering = self.in_flight > self.unanswered && !may_hang && !rate.has_just_failed;
+        let may_hang = matches!(self.health.state, State::Slow(_)) && self.calls.owe_answer();
+        let is_answering = self.calls.answered() > 0 && !may_hang && !rate.has_just_failed;
         Some(rate.outcomes(now).at_least(if is_answering { OUTCOMES_WHILE_OPEN } else { 0.0 }))
     }
 
     /// Records an answer, or a failure, of the call that began at `started`.
     pub(super) fn heard(&mut self, now: Instant, started: Instant) {
-        self.latest_answered_start = self.latest_answered_start.max(Some(started));
-        self.waits_since = None;
+        self.calls.heard(started);
         self.health.heard(now);
     }
 
     /// Records that a call has failed.
     pub(super) fn failed(&mut self, now: Instant, usual_ms: Option<f64>) {
         self.failures += 1;
-        self.kept_places = self.kept_places(now, usual_ms) + 1.0;
-        self.kept_at = Some(now);
+        self.kept_places.add(now, usual_ms);
     }
 
-    /// Returns the calls in flight, with those failed calls that keep their places.
+    /// Returns the number that counts as the calls in flight: the open calls, and the failed calls that keep their
+    /// places.
     ///
-    /// A failed call keeps its place for a while. Otherwise, an endpoint that fails fast has the fewest calls in flight,
-    /// so it attracts calls. An overloaded endpoint that rejects calls at once would then reject most of them. If the
-    /// cause is one client's calls, these calls would go to one endpoint after the other, and each endpoint would look
-    /// worse than the others.
-    pub(super) fn load(&self, now: Instant, usual_ms: Option<f64>) -> u32 {
-        self.in_flight.saturating_add(self.kept_places(now, usual_ms).round() as u32)
-    }
-
-    /// Returns the places in flight that failed calls keep.
-    pub(super) fn kept_places(&self, now: Instant, usual_ms: Option<f64>) -> f64 {
-        let (Some(kept_at), Some(usual_ms)) = (self.kept_at, usual_ms) else { return 0.0 };
-        let constant_ms = (KEPT_FACTOR * usual_ms).max(KEPT_MIN_MS);
-        let age_ms = now.saturating_duration_since(kept_at).as_secs_f64() * 1e3;
-        // Each pick asks every endpoint, so spare most of them the exponential function.
-        if self.kept_places == 0.0 || age_ms > KEPT_AGE_MAX * constant_ms {
-            return 0.0;
-        }
-        self.kept_places * (-age_ms / constant_ms).exp()
+    /// Open streams stay for minutes, so the endpoint with the fewest streams would get all calls of a client whose calls
+    /// all fail. Therefore, after a failure, the endpoint's streams count as if they were as many as those of the ready
+    /// endpoint with the most streams.
+    pub(super) fn load(&self, now: Instant, baseline: &Baseline) -> u32 {
+        let has_lately_failed =
+            self.health.failure_rate.has_just_failed && self.kept_places.age(now).is_some_and(|age| age < LEVELLED_FOR);
+        let open = match has_lately_failed {
+            true => self.calls.unanswered.saturating_add(self.calls.answered().max(baseline.most_streams)),
+            false => self.calls.in_flight,
+        };
+        open.saturating_add(self.kept_places.number(now, baseline.latency_ms).round() as u32)
     }
 }
 
@@ -264,26 +201,8 @@ impl Endpoints {
             }
             let kept = old.next_if(|endpoint| endpoint.address == address);
             let endpoint = kept.unwrap_or_else(|| {
-                let (health, turn) = newcomer();
-                let id = self.occupy();
-                Endpoint {
-                    id,
-                    address,
-                    in_flight: 0,
-                    unanswered: 0,
-                    new_answers: 0,
-                    old_answers: 0,
-                    latest_start: None,
-                    latest_answered_start: None,
-                    waits_since: None,
-                    failing_since: None,
-                    kept_places: 0.0,
-                    kept_at: None,
-                    turn,
-                    picks: 0,
-                    failures: 0,
-                    health,
-                }
+                let newcomer = newcomer();
+                Endpoint::new(self.occupy(), address, newcomer)
             });
             self.list.push(endpoint);
         }

@@ -92,7 +92,7 @@ impl Balancer {
             address: endpoint.address,
             state: state_name(&health.state),
             weight: health.weight(now),
-            in_flight: endpoint.in_flight,
+            in_flight: endpoint.calls.in_flight,
             latency_estimate_ms: health.latency.map(|estimate| estimate.full_mean_ms),
             latency_limit_ms: health.latency.and_then(|estimate| self.latency.baseline.limit_ms(&estimate)),
             failure_rate: health.failure_rate.mean,
@@ -146,7 +146,11 @@ impl fmt::Display for PickReason {
             Why::Fewest { winner, runner_up: None } => write!(f, "{winner}; the only one usable"),
             Why::Fewest { winner, runner_up: Some(other) } => {
                 let tie = (winner.rank, winner.load) == (other.rank, other.load);
-                let tie = if tie { ", waited longer" } else { "" };
+                let tie = match (tie, winner.is_turn_random) {
+                    (false, _) => "",
+                    (true, false) => ", waited longer",
+                    (true, true) => ", drawn at random",
+                };
                 write!(f, "{winner}{tie}; beat ")?;
                 match self.runner_up {
                     Some(address) => address.fmt(f)?,

@@ -8,7 +8,7 @@
 //!
 //! A slow or failing endpoint is on probation: it gets no calls except probes. A probe is a single ordinary call. The
 //! first probe is due after half a second. The wait then doubles with each probe, up to 2 to 2.5 s, or longer if calls
-//! are rare. After a successful probe, the next probe follows without this wait.
+//! are rare ([`Health::next_turn`]). After a successful probe, the next probe follows without this wait.
 //!
 //! Four other events end or change a probation:
 //!
@@ -34,6 +34,9 @@ const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
 const FAILS_MIN: Duration = Duration::from_millis(50);
 /// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
+/// Until a failing endpoint gives a good answer, it gets at most one of this many calls of a fair share: each probe
+/// probably fails a user's call. With a larger number, a recovery is noticed later if calls are rare.
+const FAILING_TURNS: u64 = 4;
 /// Maximum time for which a server's pushback puts off the next probe.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
 
@@ -121,25 +124,38 @@ impl Health {
     }
 
     /// Restarts the measurement of silence. Call this after an answer, and when a call starts while the endpoint owes
-    /// no answer ([`Endpoint::owes_answer`](super::endpoints::Endpoint::owes_answer)).
+    /// no answer ([`OpenCalls::owe_answer`](super::open_calls::OpenCalls::owe_answer)).
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
 
-    /// Records the start of a call. If the endpoint is on probation, the call is a probe.
-    pub(super) fn picked(&mut self, now: Instant, baseline: &Baseline) {
+    /// Records the start of a call, the pick with this serial number. If the endpoint is on probation, the call is a
+    /// probe.
+    pub(super) fn picked(&mut self, now: Instant, turn: u64) {
         if self.probation().is_none() {
             return;
         }
-        let next_probe = now + self.paced_wait().max(baseline.fair_interval);
+        let next_probe = now + self.paced_wait();
         let Some(probation) = self.probation_mut() else {
             return;
         };
         // This call need not be a due probe: other endpoints may be unusable. It does not end the server's pushback.
         probation.next_probe = next_probe.max(probation.closed_until);
+        probation.turn = turn;
         if probation.good_answers == 0 {
             self.probe_wait = (self.probe_wait * 2).min(PROBE_WAIT_MAX);
         }
+    }
+
+    /// Returns the serial number of the first pick that may be a probe again. Otherwise, if calls are rare, the probes of
+    /// many proxies would give the endpoint more than its share of the calls.
+    pub(super) fn next_turn(&self, endpoints: usize) -> u64 {
+        let turns = match &self.state {
+            State::Failing(probation) if probation.good_answers == 0 => FAILING_TURNS,
+            _ => 1,
+        };
+        let latest = self.probation().map_or(0, |probation| probation.turn);
+        latest.saturating_add(turns.saturating_mul(endpoints as u64))
     }
 
     /// Records an answer after `latency_ms`. `most_ms` is the cap that [`Estimate::observe`] describes.
@@ -202,7 +218,7 @@ impl Health {
             return;
         }
         match probation.good_answer(latency_ms, slow_ms, baseline) {
-            Verdict::Undecided => probation.next_probe = now.max(started + baseline.fair_interval),
+            Verdict::Undecided => probation.next_probe = now,
             Verdict::StillSlow => {}
             Verdict::Well { mean_ms, answers } => {
                 self.latency = Some(Estimate::of_answers(now, mean_ms, answers, baseline.spread));

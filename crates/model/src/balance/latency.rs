@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::baseline::Baseline;
-use super::choose::{self, Choice, Rank, Why};
+use super::choose::{self, Choice, Entry, Rank, Turn, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
 use super::health::State;
 use super::methods::Methods;
@@ -31,10 +31,11 @@ const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Interval between counts of open calls. An open call counts as a success when its answer began 1 to 2 intervals ago.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// Time constant in seconds of the mean rate of calls.
-const RATE_MEMORY_S: f64 = 1.0;
-/// Maximum of `Baseline::fair_interval`, so that the waits between probes are limited even if calls are rare.
-const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
+/// For this many picks per endpoint after a failure, chance breaks the ties between endpoints with equally few calls in
+/// flight. If the endpoints strictly took turns, and a client called a method that works and a method that fails in
+/// turn, all its failing calls would go to the same endpoints. With a much smaller number, the endpoint whose call has
+/// failed would get the next turn too often.
+const RANDOM_TIES: usize = 8;
 
 /// The policy's state for the whole cluster.
 #[derive(Debug, Clone, Default)]
@@ -44,13 +45,12 @@ pub(super) struct Latency {
     next_refresh: Option<Instant>,
     refreshes: u32,
     next_count: Option<Instant>,
-    /// Calls since the last refresh.
-    pub(super) picks: u32,
-    refreshed: Option<Instant>,
-    /// Running mean of the rate of calls to the cluster.
-    calls_per_s: f64,
     /// Lower bound of the time of the next due probe; `None` if no probe becomes due before the next refresh.
     next_probe: Option<Instant>,
+    /// Serial number of a pick, or 0: no probe becomes due before this pick, unless the endpoints are judged before.
+    probe_turn: u64,
+    /// Number of the next picks for which chance breaks the ties.
+    random_ties: usize,
 }
 
 impl Latency {
@@ -62,7 +62,6 @@ impl Latency {
         let is_new = self.refreshes < FIRST_REFRESHES;
         self.refreshes = self.refreshes.saturating_add(1);
         self.next_refresh = Some(now + if is_new { FIRST_REFRESH_INTERVAL } else { REFRESH_INTERVAL });
-        self.note_rate(now, endpoints.list.len());
         let is_count_due = self.next_count.is_none_or(|next_count| now >= next_count);
         if is_count_due {
             self.next_count = Some(now + COUNT_INTERVAL);
@@ -71,7 +70,7 @@ impl Latency {
             if is_count_due {
                 endpoint.count_open_answers(now, &self.baseline);
             }
-            if endpoint.owes_answer() {
+            if endpoint.calls.owe_answer() {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
                 // Do not cap this wait: an endpoint that answers no call at all is stronger evidence than one slow
                 // call.
@@ -85,17 +84,7 @@ impl Latency {
         }
         promote_newcomers_without_elders(&mut endpoints.list);
         self.next_probe = soonest_probe(&endpoints.list);
-    }
-
-    fn note_rate(&mut self, now: Instant, endpoints: usize) {
-        let picks = f64::from(std::mem::take(&mut self.picks));
-        let Some(refreshed) = self.refreshed.replace(now) else { return };
-        let elapsed_s = now.saturating_duration_since(refreshed).as_secs_f64();
-        let weight = (elapsed_s / RATE_MEMORY_S).min(1.0);
-        self.calls_per_s += weight * (picks / elapsed_s - self.calls_per_s);
-        let fair_interval_s = endpoints as f64 / self.calls_per_s.max(f64::MIN_POSITIVE);
-        self.baseline.fair_interval =
-            FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
+        self.probe_turn = 0;
     }
 
     /// Judges one endpoint right after an answer or a failure, so that the reaction to a fault does not wait for the
@@ -106,25 +95,40 @@ impl Latency {
             self.baseline.update_pool(now, endpoint);
         }
         endpoint.judge(now, &mut self.baseline);
-        let probation = endpoint.health.probation();
-        self.next_probe = sooner(self.next_probe, probation.map(|probation| probation.next_probe));
+        if let Some(probation) = endpoint.health.probation() {
+            self.next_probe = sooner(self.next_probe, Some(probation.next_probe));
+            self.probe_turn = 0;
+        }
     }
 
+    /// Records that a call to one of `endpoints` endpoints has failed.
+    pub(super) fn failed(&mut self, endpoints: usize) {
+        self.random_ties = RANDOM_TIES.saturating_mul(endpoints);
+    }
+
+    /// Chooses an endpoint. `turn` is the serial number of the latest pick.
     pub(super) fn choose(
         &mut self,
-        now: Instant,
+        (now, turn): (Instant, u64),
         endpoints: &Endpoints,
         random: &mut Rng,
         mut usable: impl FnMut(EndpointId) -> bool,
     ) -> Option<Choice> {
         if self.next_probe.is_some_and(|next_probe| now >= next_probe)
-            && let Some(probe) = self.due_probe(now, &endpoints.list, &mut usable)
+            && turn >= self.probe_turn
+            && let Some(probe) = self.due_probe((now, turn), &endpoints.list, &mut usable)
         {
             return Some(probe);
         }
-        let usual_ms = self.baseline.latency_ms;
+        let baseline = &self.baseline;
+        let has_random_ties = self.random_ties > 0;
+        self.random_ties = self.random_ties.saturating_sub(1);
         choose::fewest_in_flight(&endpoints.list, random, |endpoint, compared, random| {
-            usable(endpoint.id).then(|| (rank(now, endpoint, compared, random), endpoint.load(now, usual_ms)))
+            usable(endpoint.id).then(|| Entry {
+                rank: rank(now, endpoint, compared, random),
+                load: endpoint.load(now, baseline),
+                turn: if has_random_ties { Turn::Random(random.u64(..)) } else { Turn::Latest },
+            })
         })
     }
 
@@ -132,20 +136,28 @@ impl Latency {
     /// such endpoint.
     fn due_probe(
         &mut self,
-        now: Instant,
+        (now, turn): (Instant, u64),
         list: &[Endpoint],
         mut usable: impl FnMut(EndpointId) -> bool,
     ) -> Option<Choice> {
         let mut found: Option<(usize, &Probation)> = None;
         let mut later = None;
+        let mut later_turn: Option<u64> = None;
         for (index, endpoint) in list.iter().enumerate() {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
             };
-            // An unusable endpoint cannot be probed, so skip its due probe until the next refresh. Otherwise,
-            // `self.next_probe` would stay in the past, and every choice would scan the list again.
-            if now >= probation.next_probe && !usable(endpoint.id) {
-                continue;
+            if now >= probation.next_probe {
+                let next_turn = endpoint.health.next_turn(list.len());
+                if turn < next_turn {
+                    later_turn = Some(later_turn.map_or(next_turn, |later_turn| later_turn.min(next_turn)));
+                    continue;
+                }
+                // An unusable endpoint cannot be probed, so skip its due probe until the next refresh. Otherwise,
+                // `self.next_probe` would stay in the past, and every choice would scan the list again.
+                if !usable(endpoint.id) {
+                    continue;
+                }
             }
             let put_off = match found {
                 Some((_, best)) if best.next_probe <= probation.next_probe => Some(probation),
@@ -153,16 +165,18 @@ impl Latency {
             };
             later = sooner(later, put_off.map(|probation| probation.next_probe));
         }
-        let Some((index, probation)) = found else {
-            self.next_probe = None;
-            return None;
-        };
-        if now < probation.next_probe {
-            self.next_probe = Some(probation.next_probe);
-            return None;
+        self.probe_turn = later_turn.unwrap_or(0);
+        let waiting_since = later_turn.map(|_| now);
+        match found {
+            Some((index, probation)) if now >= probation.next_probe => {
+                self.next_probe = sooner(later, waiting_since);
+                Some(Choice { index, why: Why::Probe { good_answers: probation.good_answers } })
+            }
+            _ => {
+                self.next_probe = sooner(found.map(|(_, probation)| probation.next_probe), waiting_since);
+                None
+            }
         }
-        self.next_probe = later;
-        Some(Choice { index, why: Why::Probe { good_answers: probation.good_answers } })
     }
 }
 

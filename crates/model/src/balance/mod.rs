@@ -9,7 +9,9 @@
 //! | `policy_name` | what are the balancing policies called? |
 //! | `choose` | which of several endpoints gets a call? |
 //! | `latency` | which endpoints should get calls, in the `latency` policy? |
-//! | `endpoints` | which endpoints exist, and what is counted for each? |
+//! | `endpoints` | which endpoints exist, and what is known of each? |
+//! | `open_calls` | how many calls are in flight, and does an endpoint hang? |
+//! | `kept_places` | for how long do failed calls count as in flight? |
 //! | `health` | is an endpoint ready, warming, slow or failing? |
 //! | `probation` | when has a slow or failing endpoint recovered? |
 //! | `estimate`, `failure_rate` | how slow is an endpoint, and how often does it fail? |
@@ -23,8 +25,10 @@ mod estimate;
 mod explain;
 mod failure_rate;
 mod health;
+mod kept_places;
 mod latency;
 mod methods;
+mod open_calls;
 mod policy_name;
 mod probation;
 mod recent;
@@ -34,7 +38,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use choose::{Choice, Rank, Why};
+use choose::{Choice, Entry, Rank, Turn, Why};
 use endpoints::Endpoints;
 use fastrand::Rng;
 use health::{Health, State};
@@ -198,10 +202,11 @@ impl Balancer {
     pub fn pick(&mut self, now: Instant, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Pick> {
         self.latency.refresh(now, &mut self.endpoints);
         let Choice { index, why } = match self.policy {
-            Policy::Latency => self.latency.choose(now, &self.endpoints, &mut self.random, usable),
+            Policy::Latency => self.latency.choose((now, self.turn), &self.endpoints, &mut self.random, usable),
             Policy::LeastRequest => {
                 choose::fewest_in_flight(&self.endpoints.list, &mut self.random, |endpoint, _, _| {
-                    usable(endpoint.id).then_some((Rank::Ready, endpoint.in_flight))
+                    let entry = Entry { rank: Rank::Ready, load: endpoint.calls.in_flight, turn: Turn::Latest };
+                    usable(endpoint.id).then_some(entry)
                 })
             }
             Policy::RoundRobin => choose::next_in_turn(&self.endpoints.list, &mut self.next_in_turn, usable),
@@ -209,8 +214,7 @@ impl Balancer {
         }?;
         self.turn += 1;
         let endpoint = &mut self.endpoints.list[index];
-        endpoint.picked(now, self.turn, &self.latency.baseline);
-        self.latency.picks += 1;
+        endpoint.picked(now, self.turn);
         self.recent.push(endpoint.id.slot());
         self.last_pick = Some((endpoint.id, why));
         Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
@@ -241,22 +245,24 @@ impl Balancer {
     pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
         let Pick { endpoint, started, method, answered_us } = pick;
         let answered_ms = answered_us.map(|us| f64::from(us.get()) / 1e3);
+        let endpoints = self.endpoints.list.len();
         let Some(endpoint) = self.endpoints.get_mut(endpoint) else {
             return;
         };
-        let is_new_outcome = endpoint.ended(answered_ms.is_some(), started);
-        if matches!(outcome, Outcome::Success { .. } | Outcome::Failure { .. }) {
-            endpoint.heard(now, started);
+        let is_new_outcome = endpoint.calls.end(answered_ms.is_some(), started);
+        match outcome {
+            Outcome::Success { .. } | Outcome::Failure { .. } => endpoint.heard(now, started),
+            Outcome::Cancelled { .. } => endpoint.calls.unheard(now, true),
+            Outcome::NotSent => endpoint.calls.unheard(now, false),
         }
         let health = &mut endpoint.health;
         let Latency { methods, baseline, .. } = &mut self.latency;
         match outcome {
             Outcome::Success { latency } => {
-                if let Some(answered_ms) = answered_ms {
-                    // `answered_ms` is converted to the average method, but `latency` is not. The difference is still
-                    // accurate enough to distinguish streams from short calls.
-                    baseline.note_stream(as_ms(latency) - answered_ms);
-                }
+                // `answered_ms` is converted to the average method, but `latency` is not. The difference is still
+                // accurate enough to distinguish streams from short calls. A call without a report of its headers ends
+                // with them.
+                baseline.note_stream(answered_ms.map_or(0.0, |answered_ms| as_ms(latency) - answered_ms));
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));
                     health.answered(now, latency_ms, baseline.surprise_ms);
@@ -268,9 +274,9 @@ impl Balancer {
                 }
             }
             Outcome::Failure { latency, .. } => {
-                if answered_ms.is_none() {
+                if answered_ms.is_none() && health.latency.is_some() {
                     // Record the latency only as a minimum: a slow failure shows that the endpoint is slow, but a fast
-                    // failure does not show that it is fast.
+                    // failure does not show that it is fast. So it is not the first latency either.
                     health.waited(now, methods.normalised(method, as_ms(latency)), baseline.surprise_ms);
                 }
                 health.failed(now, baseline);
@@ -284,8 +290,11 @@ impl Balancer {
             Outcome::NotSent => return,
         }
         self.latency.judge(now, endpoint);
-        if let Outcome::Failure { pushback: Some(pushback), .. } = outcome {
-            endpoint.health.pushed_back(now, pushback);
+        if let Outcome::Failure { pushback, .. } = outcome {
+            self.latency.failed(endpoints);
+            if let Some(pushback) = pushback {
+                endpoint.health.pushed_back(now, pushback);
+            }
         }
     }
 
@@ -308,7 +317,7 @@ impl Balancer {
 
     /// Number of calls in flight to an endpoint; `None` if the endpoint has been removed.
     pub fn in_flight(&self, id: EndpointId) -> Option<u32> {
-        self.endpoints.get(id).map(|endpoint| endpoint.in_flight)
+        self.endpoints.get(id).map(|endpoint| endpoint.calls.in_flight)
     }
 }
 

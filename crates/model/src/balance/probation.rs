@@ -16,8 +16,7 @@ use super::baseline::Baseline;
 
 /// Wait before the first probe. The wait doubles with each probe, until the endpoint gives a good answer to a probe.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Maximum wait between probes, unless calls are so rare that `Baseline::fair_interval` is longer. It is a compromise:
-/// with a longer wait, fewer calls go to a slow endpoint; with a shorter wait, a recovery is noticed sooner.
+/// Maximum wait between probes, unless calls are rare (`Health::next_turn`). It is a compromise: with a longer wait, fewer calls go to a slow endpoint; with a shorter wait, a recovery is noticed sooner.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;
@@ -46,6 +45,8 @@ pub(super) struct Probation {
     /// the other endpoints fail as often.
     pub(super) closed_until: Instant,
     pub(super) next_probe: Instant,
+    /// Serial number of the latest probe, or 0.
+    pub(super) turn: u64,
     pub(super) good_answers: u32,
     sum_ms: f64,
     /// Log-likelihood ratio so far: positive for "still slow", negative for "well".
@@ -77,6 +78,7 @@ impl Probation {
             since: now,
             closed_until: now + wait,
             next_probe: now + wait,
+            turn: 0,
             good_answers: 0,
             sum_ms: 0.0,
             evidence: 0.0,

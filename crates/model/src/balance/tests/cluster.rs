@@ -133,11 +133,9 @@ impl Cluster {
         let Some(Reverse((at, number))) = self.ends.pop() else { return };
         self.now = at;
         let End { mut pick, started, outcome, is_of_failing_client } = self.calls[number].take().expect("in flight");
-        match outcome {
-            Outcome::Success { latency } | Outcome::Failure { latency, .. } => {
-                self.balancer.answered(at, &mut pick, latency);
-            }
-            Outcome::Cancelled { .. } | Outcome::NotSent => {}
+        // A failure ends with its response headers.
+        if let Outcome::Success { latency } = outcome {
+            self.balancer.answered(at, &mut pick, latency);
         }
         self.balancer.finish(at, pick, outcome);
         match outcome {
