@@ -42,22 +42,15 @@ pub(super) enum Rank {
     Failing,
 }
 
-/// What breaks a tie between endpoints with the same rank and load.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Turn {
-    /// The latest pick of the endpoint: the endpoint that has waited longest wins.
-    Latest,
-    /// A random number.
-    Random(u64),
-}
-
 /// How an endpoint enters a comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) rank: Rank,
     /// The number that counts as the endpoint's calls in flight.
     pub(super) load: u32,
-    pub(super) turn: Turn,
+    /// Of endpoints with the same rank and load, the endpoint with the lowest number wins: the serial number of the
+    /// endpoint's latest pick, or a random number.
+    pub(super) turn: u64,
 }
 
 /// One endpoint in a comparison.
@@ -70,7 +63,6 @@ pub(super) struct Contender {
     /// Calls in flight, and failed calls that keep their places ([`Endpoint::load`]).
     pub(super) load: u32,
     turn: u64,
-    pub(super) is_turn_random: bool,
 }
 
 impl Contender {
@@ -115,12 +107,8 @@ struct Contest {
 impl Contest {
     fn enter(&mut self, index: usize, endpoint: &Endpoint, entry: Option<Entry>) {
         let Some(Entry { rank, load, turn }) = entry else { return };
-        let (turn, is_turn_random) = match turn {
-            Turn::Latest => (endpoint.turn, false),
-            Turn::Random(turn) => (turn, true),
-        };
         let in_flight = endpoint.calls.in_flight;
-        let entrant = Contender { index, id: endpoint.id, rank, in_flight, load, turn, is_turn_random };
+        let entrant = Contender { index, id: endpoint.id, rank, in_flight, load, turn };
         match &self.winner {
             Some(winner) if winner.index == index => {}
             Some(winner) if !entrant.beats(winner) => {

@@ -138,10 +138,17 @@ impl Endpoint {
     /// Open streams stay for minutes, so the endpoint with the fewest streams would get all calls of a client whose calls
     /// all fail. Therefore, after a failure, the endpoint's streams count as if they were as many as those of the ready
     /// endpoint with the most streams.
+    #[inline]
     pub(super) fn load(&self, now: Instant, baseline: &Baseline) -> u32 {
-        let has_lately_failed =
-            self.health.failure_rate.has_just_failed && self.kept_places.age(now).is_some_and(|age| age < LEVELLED_FOR);
-        let open = match has_lately_failed {
+        // Each pick asks every endpoint, so spare those without failures the rest.
+        match self.kept_places.age(now) {
+            None => self.calls.in_flight,
+            Some(age) => self.load_after_failures(now, age, baseline),
+        }
+    }
+
+    fn load_after_failures(&self, now: Instant, age: Duration, baseline: &Baseline) -> u32 {
+        let open = match self.health.failure_rate.has_just_failed && age < LEVELLED_FOR {
             true => self.calls.unanswered.saturating_add(self.calls.answered().max(baseline.most_streams)),
             false => self.calls.in_flight,
         };

@@ -146,11 +146,7 @@ impl fmt::Display for PickReason {
             Why::Fewest { winner, runner_up: None } => write!(f, "{winner}; the only one usable"),
             Why::Fewest { winner, runner_up: Some(other) } => {
                 let tie = (winner.rank, winner.load) == (other.rank, other.load);
-                let tie = match (tie, winner.is_turn_random) {
-                    (false, _) => "",
-                    (true, false) => ", waited longer",
-                    (true, true) => ", drawn at random",
-                };
+                let tie = if tie { ", won the tie" } else { "" };
                 write!(f, "{winner}{tie}; beat ")?;
                 match self.runner_up {
                     Some(address) => address.fmt(f)?,

@@ -122,7 +122,7 @@ fn the_reason_of_a_pick_compares_it_with_the_runner_up() {
     let first = balancer.pick(now, |_| true).expect("an endpoint");
     let other = addresses.into_iter().find(|address| Some(*address) != balancer.address(first.endpoint));
     let other = other.expect("the other one");
-    let tie = format!("ready with 0 in flight, waited longer; beat {other}: ready with 0 in flight");
+    let tie = format!("ready with 0 in flight, won the tie; beat {other}: ready with 0 in flight");
     assert_eq!(reason(&balancer), tie);
 
     let second = balancer.pick(now, |_| true).expect("an endpoint");

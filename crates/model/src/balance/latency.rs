@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::baseline::Baseline;
-use super::choose::{self, Choice, Entry, Rank, Turn, Why};
+use super::choose::{self, Choice, Entry, Rank, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
 use super::health::State;
 use super::methods::Methods;
@@ -127,7 +127,7 @@ impl Latency {
             usable(endpoint.id).then(|| Entry {
                 rank: rank(now, endpoint, compared, random),
                 load: endpoint.load(now, baseline),
-                turn: if has_random_ties { Turn::Random(random.u64(..)) } else { Turn::Latest },
+                turn: if has_random_ties { random.u64(..) } else { endpoint.turn },
             })
         })
     }

@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use choose::{Choice, Entry, Rank, Turn, Why};
+use choose::{Choice, Entry, Rank, Why};
 use endpoints::Endpoints;
 use fastrand::Rng;
 use health::{Health, State};
@@ -86,6 +86,11 @@ impl Pick {
     /// compare the latencies of different methods.
     pub fn of(self, method: Method) -> Self {
         Self { method, ..self }
+    }
+
+    /// Returns whether [`Balancer::answered`] has reported the response headers.
+    pub fn is_answered(&self) -> bool {
+        self.answered_us.is_some()
     }
 }
 
@@ -205,7 +210,7 @@ impl Balancer {
             Policy::Latency => self.latency.choose((now, self.turn), &self.endpoints, &mut self.random, usable),
             Policy::LeastRequest => {
                 choose::fewest_in_flight(&self.endpoints.list, &mut self.random, |endpoint, _, _| {
-                    let entry = Entry { rank: Rank::Ready, load: endpoint.calls.in_flight, turn: Turn::Latest };
+                    let entry = Entry { rank: Rank::Ready, load: endpoint.calls.in_flight, turn: endpoint.turn };
                     usable(endpoint.id).then_some(entry)
                 })
             }
@@ -225,6 +230,9 @@ impl Balancer {
     /// Use this function for long calls. The balancer then learns the endpoint's latency long before the call ends. It
     /// also does not mistake silence after the headers for slowness. Without this report, it takes the latency from
     /// [`Balancer::finish`].
+    ///
+    /// Do not report headers that show a failure, or that end the response. A fast failure would then make the endpoint
+    /// look fast, because the balancer learns of the failure only later.
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
         if pick.answered_us.is_some() {
             return;

@@ -13,7 +13,7 @@ use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
 use crate::call::due::Due;
-use crate::call::record::{Ending, is_endpoint_failure};
+use crate::call::record::{Ending, is_dropped_by_hedging};
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::link::grpc;
@@ -141,7 +141,7 @@ impl Call {
         }
         // Do not add the latency of a failure: it does not show how long the method takes.
         let grpc_status = if self.is_grpc { grpc::status(fields) } else { None };
-        if is_endpoint_failure(self.http_status, grpc_status) {
+        if is_dropped_by_hedging(self.http_status, grpc_status) {
             return;
         }
         let first_took = match id.number() {

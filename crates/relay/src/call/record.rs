@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
-use leno_model::balance::Outcome;
 pub(crate) use leno_model::balance::is_failure;
+use leno_model::balance::{Outcome, Pick};
 use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
 use crate::access_log;
-use crate::call::attempt::AttemptId;
+use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::deadline::is_nearly_out_of_time;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId};
@@ -91,15 +91,15 @@ impl Ending {
 /// Returns whether hedging drops an answer with these statuses while another attempt waits. For metrics and for the
 /// balancer, more statuses are failures ([`is_failure`]), but the application at another endpoint would most likely
 /// answer with the same status.
-pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+pub(crate) fn is_dropped_by_hedging(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Applies [`is_endpoint_failure`] to a header section. Does not see the gRPC status of a response with content: that
+/// Applies [`is_dropped_by_hedging`] to a header section. Does not see the gRPC status of a response with content: that
 /// status comes later, in the trailers.
-pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
-    is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
+pub(crate) fn is_dropped_answer(fields: &FieldSection, is_grpc: bool) -> bool {
+    is_dropped_by_hedging(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
 }
 
 /// Returns whether a reason of a [`ProxyError`](crate::call::reply::ProxyError) means that the call has no destination.
@@ -351,8 +351,32 @@ fn missing_status(call: &Call) -> Option<u8> {
     (call.is_grpc && call.http_status == 200).then_some(Status::Unknown as u8)
 }
 
+/// Returns the outcome for the balancer of an attempt that the endpoint has answered with these statuses. `grpc_status`
+/// is `None` if the answer has none.
+///
+/// A gRPC call without `grpc-status` has failed, whatever its HTTP status is. For example, an HTTP server that has taken
+/// over the address of a Pod answers with 404, and faster than the other endpoints.
+pub(crate) fn outcome_of_answer(
+    call: &Call,
+    attempt: &Attempt,
+    (http_status, grpc_status): (u16, Option<u8>),
+    pushback: Option<Duration>,
+    now: Instant,
+) -> Outcome {
+    // The server's timer for the call's deadline has fired before ours. The call has taken too long, and the endpoint
+    // has not failed, but it has not succeeded either.
+    if grpc_status == Some(Status::DeadlineExceeded as u8) && is_nearly_out_of_time(call, now) {
+        return match attempt.pick.as_ref().is_some_and(Pick::is_answered) {
+            true => Outcome::NotSent,
+            false => attempt.unanswered(now),
+        };
+    }
+    let grpc_status = grpc_status.or_else(|| call.is_grpc.then_some(Status::Unknown as u8));
+    Outcome::of_answer((http_status, grpc_status), now - attempt.since, pushback)
+}
+
 /// Tells the balancer how the attempts at a call have ended. The balancer has already recorded the attempts that
-/// failed. `grpc_status` is the status that the client assumes: [`missing_status`] if the answer has none.
+/// failed.
 #[inline]
 fn finish_picks(
     call: &mut Call,
@@ -360,23 +384,16 @@ fn finish_picks(
     now: Instant,
     (ending, grpc_status): (Ending, Option<u8>),
 ) {
-    let statuses = (call.http_status, grpc_status);
-    // The server's timer for the call's deadline has fired before ours. For the balancer, the order must make no
-    // difference: the call has taken too long, and the endpoint has not failed.
-    let is_out_of_time = grpc_status == Some(Status::DeadlineExceeded as u8) && is_nearly_out_of_time(call, now);
+    let outcome = match (ending, call.attempts.iter().next()) {
+        // Once the response has begun, there is at most one attempt.
+        (Ending::Answered { pushback, .. }, Some(attempt)) => {
+            Some(outcome_of_answer(call, attempt, (call.http_status, grpc_status), pushback, now))
+        }
+        _ => None,
+    };
     for attempt in call.attempts.iter_mut() {
         let Some(pick) = attempt.pick.take() else { continue };
-        let outcome = match ending {
-            Ending::Answered { pushback, .. } if !is_out_of_time => {
-                Outcome::of_answer(statuses, now - attempt.since, pushback)
-            }
-            Ending::Answered { .. }
-            | Ending::Broken
-            | Ending::ProxyError { .. }
-            | Ending::Cancelled
-            | Ending::Complete => attempt.unanswered(now),
-        };
-        cluster.balancer.finish(now, pick, outcome);
+        cluster.balancer.finish(now, pick, outcome.unwrap_or_else(|| attempt.unanswered(now)));
     }
 }
 

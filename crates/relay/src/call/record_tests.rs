@@ -1,7 +1,9 @@
-use leno_http2::{Section, StreamKey};
+use leno_http2::{Connection, Section, StreamKey};
+use leno_model::balance::Explanation;
 
 use super::*;
 use crate::call::attempt::Stage;
+use crate::call::attempt::tests::Attempted;
 use crate::call::reply::ProxyError;
 use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
@@ -11,6 +13,7 @@ use crate::fixtures::{
 };
 use crate::link::LinkId;
 use crate::metrics::fixtures::scrape;
+use crate::pool::upstream::UpstreamId;
 
 /// Returns the manifest of an HTTPRoute of the Service `cart`. `rules` is YAML on one line.
 fn route(rules: &str) -> String {
@@ -52,52 +55,140 @@ fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
     assert_eq!(status_of(b"text/plain", 200), None);
 }
 
-/// Makes a gRPC call with a deadline of one second. `after` the call's start, the server sends an answer without
-/// content, with this gRPC status or without a status. Returns how many failures the balancer has recorded.
-fn failures_after(after: Duration, grpc_status: Option<&str>) -> u64 {
-    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-    let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
-    assert!(relay.begin_read(client).is_some());
-    let request = [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "cart.shop"),
-        (":path", "/a.B/C"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-        ("grpc-timeout", "1S"),
-    ];
-    let (mut caller, stream) = http2_caller(relay.now, &request);
-    caller.send_data(stream, b"question", true);
-    relay.receive(client, caller.output());
-    relay.dispatch();
-    let upstream = begin_connections(&mut relay).first().expect("the call needs a connection").0;
-    let mut server = establish_http2(&mut relay, upstream);
-    relay.serve_waiting();
-    let (now, endpoint) = (relay.now, LinkId::Endpoint(upstream));
-    let asked = read(&mut server, now, relay.link(endpoint).expect("it is open").output()).expect("a request");
-    let mut answer = fields(&[(":status", "200"), ("content-type", "application/grpc")]);
-    if let Some(grpc_status) = grpc_status {
-        answer.push(b"grpc-status", grpc_status.as_bytes());
-    }
-    server.send_headers(asked, Section::Response, &answer, true);
-    relay.set_now(now + after);
-    relay.receive(endpoint, server.output());
-    relay.explain().remove(0).endpoints.remove(0).balancer.failures
+/// A server of the Service `cart`, to which gRPC calls with a deadline of one second go.
+struct Served {
+    relay: Relay,
+    server: Option<(LinkId, Connection)>,
+    calls: u32,
 }
+
+impl Served {
+    fn new(manifests: &str) -> Self {
+        Self { relay: relay(1, mesh_of(manifests.to_owned()), false), server: None, calls: 0 }
+    }
+
+    /// Makes a call, and `after` its start answers with these header sections. Returns what the balancer has recorded of
+    /// the server.
+    fn answer(&mut self, after: Duration, sections: &[&[(&str, &str)]]) -> Explanation {
+        let relay = &mut self.relay;
+        let client = LinkId::Client(connect(relay, self.calls, outbound(), None, (Speaks::Http2, Vec::new())));
+        self.calls += 1;
+        assert!(relay.begin_read(client).is_some());
+        let request = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "cart.shop"),
+            (":path", "/a.B/C"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+            ("grpc-timeout", "1S"),
+        ];
+        let (mut caller, stream) = http2_caller(relay.now, &request);
+        caller.send_data(stream, b"question", true);
+        relay.receive(client, caller.output());
+        relay.dispatch();
+        let (endpoint, server) = self.server.get_or_insert_with(|| {
+            let upstream = begin_connections(relay).first().expect("the call needs a connection").0;
+            let server = establish_http2(relay, upstream);
+            (LinkId::Endpoint(upstream), server)
+        });
+        let (endpoint, now) = (*endpoint, relay.now);
+        relay.serve_waiting();
+        let link = relay.link(endpoint).expect("it is open");
+        let sent = link.output().to_vec();
+        link.note_written(sent.len());
+        let asked = read(server, now, &sent).expect("a request");
+        relay.set_now(now + after);
+        for (number, section) in sections.iter().enumerate() {
+            let kind = if number == 0 { Section::Response } else { Section::Trailers };
+            server.send_headers(asked, kind, &fields(section), number + 1 == sections.len());
+        }
+        let answer = server.output().to_vec();
+        server.advance_output(answer.len());
+        relay.receive(endpoint, &answer);
+        relay.explain().remove(0).endpoints.remove(0).balancer
+    }
+}
+
+const EARLY: Duration = Duration::from_millis(100);
+const AT_THE_DEADLINE: Duration = Duration::from_millis(999);
+
+const OK: (&str, &str) = (":status", "200");
+const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
 #[test]
 fn the_balancer_records_failures_but_not_that_a_call_has_reached_its_deadline() {
-    let early = Duration::from_millis(100);
-    for status in [Some("2"), Some("4"), Some("8"), Some("13"), Some("14"), Some("15"), None] {
-        assert_eq!(failures_after(early, status), 1, "{status:?}");
+    let failures_after = |after, answer: &[(&str, &str)]| {
+        let cart = service("cart", &["10.0.0.9"]);
+        Served::new(&cart).answer(after, &[answer]).failures
+    };
+    for status in ["2", "4", "8", "13", "14", "15"] {
+        assert_eq!(failures_after(EARLY, &[OK, GRPC, ("grpc-status", status)]), 1, "{status}");
     }
     for status in ["0", "3", "5", "12"] {
-        assert_eq!(failures_after(early, Some(status)), 0, "{status}");
+        assert_eq!(failures_after(EARLY, &[OK, GRPC, ("grpc-status", status)]), 0, "{status}");
     }
-    let at_the_deadline = Duration::from_millis(999);
-    assert_eq!(failures_after(at_the_deadline, Some("4")), 0, "our own timer would have fired next");
-    assert_eq!(failures_after(at_the_deadline, Some("2")), 1);
+    for http_status in ["200", "302", "404", "503"] {
+        let answer = [(":status", http_status), ("content-type", "text/plain")];
+        assert_eq!(failures_after(EARLY, &answer), 1, "HTTP {http_status} without grpc-status");
+    }
+    let status = failures_after(AT_THE_DEADLINE, &[OK, GRPC, ("grpc-status", "4")]);
+    assert_eq!(status, 0, "our own timer would have fired next");
+    assert_eq!(failures_after(AT_THE_DEADLINE, &[OK, GRPC, ("grpc-status", "2")]), 1);
+}
+
+/// The server has sent nothing else until the deadline, so the end of the call shows no success.
+#[test]
+fn an_answer_at_the_deadline_is_no_success_either() {
+    let late: [&[&[(&str, &str)]]; 2] = [&[&[OK, GRPC, ("grpc-status", "4")]], &[&[OK, GRPC], &[("grpc-status", "4")]]];
+    for answer in late {
+        let mut served = Served::new(&service("cart", &["10.0.0.9"]));
+        let before = served.answer(EARLY, &[&[OK, GRPC, ("grpc-status", "2")]]).failure_rate;
+        assert!(before > 0.4, "{before}");
+        assert_eq!(served.answer(AT_THE_DEADLINE, answer).failure_rate, before, "{answer:?}");
+        assert!(served.answer(EARLY, &[&[OK, GRPC], &[("grpc-status", "0")]]).failure_rate < before);
+    }
+}
+
+/// The balancer would learn of the failure only after the latency.
+#[test]
+fn a_fast_failure_does_not_make_an_endpoint_look_fast() {
+    let mut served = Served::new(&service("cart", &["10.0.0.9"]));
+    let before = served.answer(EARLY, &[&[OK, GRPC], &[("grpc-status", "0")]]).latency_estimate_ms;
+    assert_eq!(before, Some(100.0));
+    for answer in [[OK, GRPC, ("grpc-status", "14")], [(":status", "503"), GRPC, ("grpc-message", "broken")]] {
+        assert_eq!(served.answer(Duration::from_millis(1), &[&answer]).latency_estimate_ms, before, "{answer:?}");
+    }
+    let after_success = served.answer(Duration::from_millis(1), &[&[OK, GRPC, ("grpc-status", "5")]]);
+    assert!(after_success.latency_estimate_ms < before);
+}
+
+/// The relay drops the answer and sends the call again, but the balancer must judge the answer in the same way.
+#[test]
+fn the_balancer_judges_a_dropped_answer_like_one_that_the_client_gets() {
+    let to_cart = route("[{backendRefs: [{name: cart, port: 80}], retry: {codes: [404], attempts: 1}}]");
+    let mut served = Served::new(&(service("cart", &["10.0.0.9"]) + &to_cart));
+    assert_eq!(served.answer(EARLY, &[&[(":status", "404")]]).failures, 1);
+    let (_, call) = served.relay.calls.iter().next().expect("the call goes on");
+    assert_eq!(call.retries, 1);
+}
+
+#[test]
+fn the_outcome_of_an_answer_at_the_deadline_is_a_wait() {
+    let now = Instant::now();
+    let mut attempted = Attempted::new(now);
+    let id = attempted.begin(now);
+    let key = (None, StreamKey::numbered(1));
+    let mut call = Call::new(key, fields(&[GRPC]), Protocol::Http2, true, now);
+    call.deadline = Some(now + Duration::from_secs(1));
+    call.attempts = attempted.attempts;
+    call.attempts.get_mut(id).expect("an attempt").stage = Stage::Sent(UpstreamId::numbered(1), key.1);
+    let outcome = |after| {
+        let attempt = call.attempts.get(id).expect("an attempt");
+        outcome_of_answer(&call, attempt, (200, Some(Status::DeadlineExceeded as u8)), None, now + after)
+    };
+    assert_eq!(outcome(AT_THE_DEADLINE), Outcome::Cancelled { waited: AT_THE_DEADLINE });
+    assert_eq!(outcome(EARLY), Outcome::Failure { latency: EARLY, pushback: None });
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Relay {
             return self.response_too_large(upstream, id, section, (bytes, limit_bytes));
         }
         if section == Section::Response {
-            self.begin_response(id, fields);
+            self.begin_response(id, fields, end_stream);
         }
         if self.taps.shows_fields() {
             self.tap_fields(id.call, section, fields);
@@ -173,7 +173,7 @@ impl Relay {
 
     /// Handles the header section of the response that answers a call. Cancels the call's other attempts. From now on,
     /// the call gets no further attempt.
-    fn begin_response(&mut self, id: AttemptId, fields: &FieldSection) {
+    fn begin_response(&mut self, id: AttemptId, fields: &FieldSection, end_stream: bool) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         call.response = Response::Begun;
@@ -195,7 +195,11 @@ impl Relay {
             call.note_hedged_answer((id, method, took), fields, cluster, now);
         }
         let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.as_mut());
-        if let (Some(pick), Some(cluster)) = (pick, cluster) {
+        // If the response may have failed, the balancer learns the latency together with the outcome: a fast failure
+        // does not show that the endpoint is fast.
+        if let (Some(pick), Some(cluster)) = (pick, cluster)
+            && !may_have_failed(fields, end_stream)
+        {
             cluster.balancer.answered(now, pick, took);
         }
         if let Some(trace) = &mut call.trace {

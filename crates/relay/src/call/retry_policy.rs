@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, FieldSection};
-use leno_model::balance::Outcome;
 use leno_model::traffic::Retry;
 
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::due::Due;
-use crate::call::record::{self, is_endpoint_failed_answer};
+use crate::call::record::{self, is_dropped_answer, outcome_of_answer};
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
 use crate::call::retry::Failure;
@@ -221,7 +220,7 @@ impl Relay {
         // A retry policy in mode Audit must not drop an answer while other attempts may still answer.
         let retry = retry.filter(|retry| !has_others || !retry.is_audited());
         let is_failed = retry.is_some_and(|retry| is_failure(&retry.value, fields, call.is_grpc))
-            || (has_others && is_endpoint_failed_answer(fields, call.is_grpc));
+            || (has_others && is_dropped_answer(fields, call.is_grpc));
         if !is_failed && !self.has_lost_connection(id, fields) {
             return false;
         }
@@ -298,13 +297,14 @@ impl Relay {
         if let Some(trace) = &mut call.trace {
             trace.end_attempt(id, AttemptEnd::Answered { http_status: status_code(fields), grpc_status }, now);
         }
+        let statuses = (status_code(fields), grpc_status);
+        let pushback = grpc::pushback(fields).and_then(Pushback::wait);
+        let Some(attempt) = call.attempts.get(id).certain() else { return };
+        let outcome = outcome_of_answer(call, attempt, statuses, pushback, now);
         let cluster = self.targets.get_mut(call.cluster);
-        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
-        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
+        let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.take());
+        if let (Some(pick), Some(cluster)) = (pick, cluster) {
             call.tried.push(pick.endpoint);
-            let latency = now - attempt.since;
-            let pushback = grpc::pushback(fields).and_then(Pushback::wait);
-            let outcome = Outcome::of_answer((status_code(fields), grpc_status), latency, pushback);
             cluster.balancer.finish(now, pick, outcome);
         }
         self.abandon(id);
