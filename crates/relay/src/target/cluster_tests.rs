@@ -252,21 +252,27 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let mut cluster = single(address, None);
     let changed = Arc::make_mut(&mut cluster);
     changed.balancer = Policy::Latency;
-    let mut second = changed.endpoints[0].clone();
-    second.address = "10.0.0.2:8080".parse().expect("an address");
-    changed.endpoints.push(second);
+    for further in ["10.0.0.2:8080", "10.0.0.3:8080"] {
+        let address = further.parse().expect("an address");
+        changed.endpoints.push(Endpoint { address, ..changed.endpoints[0].clone() });
+    }
+    let mut without_well = Arc::clone(&cluster);
+    Arc::make_mut(&mut without_well).endpoints.pop();
     let mut state = ClusterState::new(TargetKey::Address(address), cluster, 1, start);
-    let [failing, well] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
-        panic!("two endpoints")
+    let [failing, also_failing, well] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
+        panic!("three endpoints")
     };
     let latency = Duration::from_millis(1);
     let failure = Outcome::Failure { latency, pushback: None };
-    make_calls(&mut state, start, failing, Outcome::Success { latency });
-    make_calls(&mut state, start, well, Outcome::Success { latency });
-    // An endpoint is failing only if it has failed too often for a while.
-    let [before, now] = [1_000, 1_100].map(|after_ms| start + Duration::from_millis(after_ms));
-    make_calls(&mut state, before, failing, failure);
-    make_calls(&mut state, now, failing, failure);
+    for id in [failing, also_failing, well] {
+        make_calls(&mut state, start, id, Outcome::Success { latency });
+    }
+    // An endpoint is failing only if it has failed too often for a while, and more often than the others.
+    let after = |ms| start + Duration::from_millis(ms);
+    for (at_ms, id) in [(1_000, failing), (1_100, failing), (1_200, also_failing), (1_300, also_failing)] {
+        make_calls(&mut state, after(at_ms), id, failure);
+    }
+    let now = after(1_300);
     let (pools, mut call) = (Pools::default(), a_call(now));
 
     let pick = |state: &mut ClusterState, call: &Call, choice| {
@@ -282,6 +288,7 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     assert_eq!(pick(&mut state, &call, Choice::Another), None);
     assert_eq!(state.others(now, (&call, Lane::Shared), &pools), Others::None);
 
-    make_calls(&mut state, now, well, failure);
-    assert_eq!(pick(&mut state, &call, Choice::Any), Some(failing), "if none is well, it has not been tried");
+    state.update(now, without_well);
+    call.tried.push(failing);
+    assert_eq!(pick(&mut state, &call, Choice::Any), Some(also_failing), "none is well, and it has not been tried");
 }
