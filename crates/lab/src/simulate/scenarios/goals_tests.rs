@@ -14,8 +14,10 @@ struct Arguments {
 
 /// Runs `leno lab simulate` with these arguments, for Leno's default balancer alone. Returns the rows that miss a goal.
 fn missed(line: &str) -> Vec<String> {
-    let alone = ["simulate", "--balancers", Kind::OURS.name(), "--seeds", "1"];
-    let options = Arguments::parse_from(alone.into_iter().chain(line.split_whitespace())).options;
+    let alone = ["simulate", "--balancers", Kind::OURS.name()];
+    let one_seed = if line.contains("--seeds") { &[][..] } else { &["--seeds", "1"] };
+    let arguments = alone.into_iter().chain(one_seed.iter().copied()).chain(line.split_whitespace());
+    let options = Arguments::parse_from(arguments).options;
     let rows: Vec<Row> =
         Scenario::expand(&options.scenarios).iter().flat_map(|scenario| scenario.run(&options)).collect();
     assert!(rows.iter().any(|row| !row.goals.is_empty()), "nothing was promised");
@@ -69,7 +71,13 @@ fn when_the_healthy_are_full_the_slow_one_helps() {
 
 #[test]
 fn slow_methods_do_not_make_endpoints_look_slow() {
-    assert_all_reached("methods");
+    // At 100 calls/s, the probes alone are 0.49 % of the calls. So with one seed, chance decides about the goal of 0.5 %.
+    // With ten seeds, chance decides about the goal that no state changes.
+    let misses_share = |row: &String| row.contains(r#"["share"]"#);
+    let missed_once = missed("methods");
+    assert!(missed_once.iter().all(misses_share), "{missed_once:#?}");
+    let missed = missed("methods --seeds 10");
+    assert!(!missed.iter().any(misses_share), "{missed:#?}");
 }
 
 #[test]
