@@ -1,5 +1,5 @@
 //! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed()`] and [`seeds`] make a
-//! random test repeatable, [`Closing`] is a server that closes each connection after a request, and [`silent_ack`] attacks
+//! random test repeatable, [`Closing`] is a server that closes each connection after a request, and [`silent_ack()`] attacks
 //! connection tracking. Only tests use this crate.
 //!
 //! ```
