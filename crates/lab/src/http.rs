@@ -71,8 +71,8 @@ pub async fn post(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, json:
 }
 
 /// Sends JSON to a page on a new connection, and passes each line of the response to `line` when the line arrives.
-/// Skips empty lines, and a last line without a line break. Returns when the response ends. If the status is not 200,
-/// passes no lines, and returns the response's content.
+/// An empty line is a line too: it shows that the server serves the request. Skips a last line without a line break.
+/// Returns when the response ends. If the status is not 200, passes no lines, and returns the response's content.
 ///
 /// # Errors
 /// The errors of [`post`]; also if a line is longer than 256 KiB. The limit of 32 MiB does not apply to the lines.
@@ -142,10 +142,7 @@ async fn lines(response: Response<Incoming>, mut line: impl FnMut(&str)) -> Resu
                 rest = std::mem::take(&mut begun);
                 break;
             }
-            let text = std::str::from_utf8(&begun).map_err(|_| Unreadable::NotText)?.trim();
-            if !text.is_empty() {
-                line(text);
-            }
+            line(std::str::from_utf8(&begun).map_err(|_| Unreadable::NotText)?.trim());
             begun.clear();
         }
     }

@@ -114,7 +114,7 @@ fn lines_of(pieces: &[&[u8]]) -> (Vec<String>, Result<Answer, Unreadable>) {
 fn lines_are_handed_over_whole_however_they_are_divided() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-length: 18\r\n\r\n";
     let (lines, result) = lines_of(&[head, b"\none\ntw", b"o", b"\n\nth", b"ree\nfo", b"u"]);
-    assert_eq!((lines, result), (vec!["one".to_owned(), "two".to_owned(), "three".to_owned()], answer(200, "")));
+    assert_eq!((lines, result), (["", "one", "two", "", "three"].map(str::to_owned).to_vec(), answer(200, "")));
     let (lines, result) = lines_of(&[b"HTTP/1.1 403 Forbidden\r\ncontent-length: 3\r\n\r\nno\n"]);
     assert_eq!((lines.len(), result), (0, answer(403, "no\n")));
 }

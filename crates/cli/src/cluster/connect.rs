@@ -171,17 +171,9 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
                 "log in again, or renew the kubeconfig's credentials",
             ),
             403 => Forbidden::of(&status.message).explain(&status.message),
-            // Webhooks and policies choose the status with which the API server refuses.
-            _ if Forbidden::of(&status.message).is_of_admission() => {
-                Forbidden::of(&status.message).explain(&status.message)
-            }
-            429 | 500.. => ClusterError::new(
-                format!("the API server failed or is busy: {}", status.message),
+            code => ClusterError::new(
+                format!("the API server answered {code}: {}", status.message),
                 "run the command again; kubectl get --raw /readyz?verbose shows the state of the API server",
-            ),
-            _ => ClusterError::new(
-                format!("the API server refused: {}", status.message),
-                "correct what the message names; if an object has changed meanwhile, run the command again",
             ),
         },
         kube::Error::Service(_) | kube::Error::HyperError(_) => ClusterError::new(

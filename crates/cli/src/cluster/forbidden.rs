@@ -60,51 +60,19 @@ impl<'a> Forbidden<'a> {
         matches!(self, Self::Rights | Self::Escalation)
     }
 
-    /// Whether a webhook or a policy refused the request. Their refusals may have another status than 403.
-    pub(crate) fn is_of_admission(self) -> bool {
-        matches!(self, Self::Webhook(_) | Self::Policy(_))
-    }
-
-    /// Says what refused the request, and what to do.
+    /// Says what refused the request, and what to do. Only a missing right has its own sentence: almost all requests that
+    /// get here only read, and admission refuses no such request.
     pub(crate) fn explain(self, message: &str) -> ClusterError {
-        let correct = "correct what the message names";
-        let (who, fix) = match self {
-            Self::Rights => (
-                "you may not do this".to_owned(),
-                "ask an administrator of the cluster for that right, or choose another --context".to_owned(),
+        match self {
+            Self::Rights => ClusterError::new(
+                format!("you may not do this: {message}"),
+                "ask an administrator of the cluster for that right, or choose another --context",
             ),
-            Self::Escalation => (
-                "you may not grant rights that you do not hold".to_owned(),
-                "ask an administrator of the cluster to do this, or for the verb escalate for roles and clusterroles"
-                    .to_owned(),
+            _ => ClusterError::new(
+                format!("the API server refused the request: {message}"),
+                "correct what the message names; if it names a missing right, ask an administrator of the cluster for that right",
             ),
-            Self::Webhook(name) => (
-                format!("the admission webhook {name} refused the request"),
-                format!("{correct}; kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations lists webhooks"),
-            ),
-            Self::Policy(name) => (
-                format!("the ValidatingAdmissionPolicy {name} refused the request"),
-                format!("{correct}; kubectl get validatingadmissionpolicy {name} -o yaml shows the policy"),
-            ),
-            Self::PodSecurity => (
-                "Pod Security admission refused the request".to_owned(),
-                format!("{correct}, or change the label pod-security.kubernetes.io/enforce of the namespace"),
-            ),
-            Self::Quota => (
-                "a ResourceQuota refused the request".to_owned(),
-                "kubectl describe resourcequota -n NAMESPACE shows the quotas; free resources, or raise the quota".to_owned(),
-            ),
-            Self::LimitRange => (
-                "a LimitRange refused the request".to_owned(),
-                "kubectl describe limitrange -n NAMESPACE shows the limits; change the resources of the containers, or the limits"
-                    .to_owned(),
-            ),
-            Self::Other => (
-                "the API server refused the request".to_owned(),
-                format!("{correct}; if it names a missing right, ask an administrator of the cluster for that right"),
-            ),
-        };
-        ClusterError::new(format!("{who}: {message}"), fix)
+        }
     }
 }
 

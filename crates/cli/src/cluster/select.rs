@@ -170,21 +170,31 @@ impl Selection {
     /// # Errors
     /// If the cluster does not answer, or if the selection names an object, such as `deploy/web`, without running Pods.
     pub(crate) async fn groups(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
-        let namespace = match (&scope.namespace, self.kind) {
-            _ if scope.all_namespaces => None,
-            (Some(namespace), _) => Some(namespace.as_str()),
-            (None, Kind::Namespaces) => self.name.as_deref(),
-            (None, _) => Some(cluster.namespace.as_str()),
-        };
-        let pods = cluster.list(cluster.within_or_all::<Pod>(namespace), "").await?;
-        let groups = self.group(pods);
+        let groups = self.groups_or_none(cluster, scope).await?;
         match &self.name {
             Some(name) if groups.is_empty() => {
+                let namespace = self.namespace(cluster, scope);
                 let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
                 let what = format!("there is no Pod of {} {name}{within}", self.kind.noun());
                 Err(ClusterError::new(what, "list Pods with kubectl get pods, and choose the namespace with -n or -A"))
             }
             _ => Ok(groups),
+        }
+    }
+
+    /// Like [`Self::groups`], but returns no group if the selection names an object without running Pods.
+    pub(crate) async fn groups_or_none(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
+        let pods = cluster.within_or_all::<Pod>(self.namespace(cluster, scope));
+        Ok(self.group(cluster.list(pods, "").await?))
+    }
+
+    /// Returns the namespace of the selection; `None` for all namespaces.
+    fn namespace<'a>(&'a self, cluster: &'a Cluster, scope: &'a Scope) -> Option<&'a str> {
+        match (&scope.namespace, self.kind) {
+            _ if scope.all_namespaces => None,
+            (Some(namespace), _) => Some(namespace),
+            (None, Kind::Namespaces) => self.name.as_deref(),
+            (None, _) => Some(&cluster.namespace),
         }
     }
 

@@ -135,24 +135,8 @@ impl Source {
             return Ok(Proxies::on_this_machine(self.admin.iter().copied().map(ProxyAt::address).collect()));
         }
         let cluster = self.connect.cluster().await?;
-        let proxies = self.running(&cluster).await?;
-        Ok(Proxies { cluster: Some(cluster), proxies })
-    }
-
-    /// Returns the running proxies of the selected Pods.
-    async fn running(&self, cluster: &Cluster) -> Result<Vec<ProxyAt>, ClusterError> {
-        let selection = self.choice.or_all(Kind::Workloads)?;
-        let groups = selection.groups(cluster, &self.choice.scope).await?;
-        let mut proxies = Vec::new();
-        for group in &groups {
-            let running = group.pods.iter().filter(|pod| pods::is_meshed(pod) && pods::has_proxy_started(pod));
-            proxies.extend(running.map(|pod| ProxyAt {
-                namespace: group.namespace.clone(),
-                name: group.name.clone(),
-                place: Place::Pod(pod.name_any(), pods::admin_port(pod)),
-            }));
-        }
-        Ok(proxies)
+        let groups = self.choice.or_all(Kind::Workloads)?.groups(&cluster, &self.choice.scope).await?;
+        Ok(Proxies { cluster: Some(cluster), proxies: running_proxies(&groups) })
     }
 
     async fn measure_cluster(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
@@ -183,6 +167,20 @@ impl Source {
         });
         Ok(measured.collect())
     }
+}
+
+/// Returns the running proxies of the groups' Pods.
+fn running_proxies(groups: &[Group]) -> Vec<ProxyAt> {
+    let mut proxies = Vec::new();
+    for group in groups {
+        let running = group.pods.iter().filter(|pod| pods::is_meshed(pod) && pods::has_proxy_started(pod));
+        proxies.extend(running.map(|pod| ProxyAt {
+            namespace: group.namespace.clone(),
+            name: group.name.clone(),
+            place: Place::Pod(pod.name_any(), pods::admin_port(pod)),
+        }));
+    }
+    proxies
 }
 
 fn admin_option(addresses: &[SocketAddr]) -> String {
@@ -241,8 +239,8 @@ impl Proxies {
     /// Opens a tap at a proxy, and passes each line that the proxy sends to `each`. `selection` is JSON.
     ///
     /// A proxy ends a tap after an hour, or if the tool reads nothing for some time. A connection through the API
-    /// server may break off sooner. Then this function first passes a [`Tapped::Ended`] to `each`, and opens another
-    /// tap. Calls that end between the two taps are missing. If the proxy closes the tap without an error, this
+    /// server may break off sooner. Then this function first passes a [`Tapped::Ended`] to `each`, and tries to open
+    /// another tap. Calls that end between the two taps are missing. If the proxy closes the tap without an error, this
     /// function passes a [`Tapped::Ended`] to `each`, and returns.
     ///
     /// # Errors
@@ -355,14 +353,14 @@ impl Proxies {
     }
 
     /// Lists the proxies that `source` selects once more, because Pods may have started or ended since the first list.
+    /// The list may be empty: between the end of a workload's only Pod and its successor, no Pod has the given name.
     ///
     /// # Errors
-    /// If the cluster does not answer, or no Pod has the given name.
+    /// If the cluster does not answer.
     pub(crate) async fn list_again(&self, source: &Source) -> Result<Vec<ProxyAt>, ClusterError> {
-        match &self.cluster {
-            Some(cluster) => source.running(cluster).await,
-            None => Ok(self.proxies.clone()),
-        }
+        let Some(cluster) = &self.cluster else { return Ok(self.proxies.clone()) };
+        let selection = source.choice.or_all(Kind::Workloads)?;
+        Ok(running_proxies(&selection.groups_or_none(cluster, &source.choice.scope).await?))
     }
 
     /// Reads a page of one proxy.

@@ -2,6 +2,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::*;
+use crate::cluster::connect::tests::with_api_server;
 
 /// The growth between two metrics pages of a proxy.
 pub(crate) fn growth(before: &str, now: &str) -> Growth {
@@ -85,6 +86,19 @@ fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
 struct Command {
     #[command(flatten)]
     source: Source,
+}
+
+#[test]
+fn a_later_list_may_have_no_pod_of_the_selected_name() {
+    let Command { source } = Command::try_parse_from(["leno", "deploy/web", "-n", "shop"]).expect("valid options");
+    let reply = |_: &str| (200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}));
+    let listed = with_api_server(reply, async |cluster| {
+        let first =
+            source.choice.or_all(Kind::Workloads).expect("one name").groups(&cluster, &source.choice.scope).await;
+        assert_eq!(first.expect_err("no Pod").what, "there is no Pod of Deployment web in namespace shop");
+        Proxies { cluster: Some(cluster), proxies: Vec::new() }.list_again(&source).await
+    });
+    assert_eq!(listed, Ok(Vec::new()));
 }
 
 #[test]

@@ -93,6 +93,14 @@ enum Output {
     Json,
 }
 
+/// The end of a proxy's tap.
+struct Ended {
+    proxy: ProxyAt,
+    is_error: bool,
+    /// Whether the proxy has accepted the tap.
+    has_begun: bool,
+}
+
 /// The results so far.
 #[derive(Default)]
 struct Shown {
@@ -153,7 +161,7 @@ impl Options {
     }
 
     /// Reads the calls of all proxies. In a cluster, lists the proxies again and again, and also watches the proxies
-    /// that start later, so it ends only with an error. Without a cluster, ends when all taps have ended.
+    /// that start or restart later, so it ends only with an error. Without a cluster, ends when all taps have ended.
     ///
     /// # Errors
     /// If no proxy can be watched.
@@ -165,21 +173,7 @@ impl Options {
         let json = serde_json::to_string(&self.selection())
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
         let json = json.as_str();
-        // Whether any tap has sent a line, or has ended without an error.
-        let has_begun = &Cell::new(false);
-        let watch = |proxy: ProxyAt| async move {
-            let each = |tapped: Tapped<'_>| {
-                has_begun.set(true);
-                match tapped {
-                    Tapped::Line(line) => self.show(&proxy, line, shown),
-                    Tapped::Ended(ended) => eprintln!("leno: {ended}"),
-                }
-            };
-            let ended = proxies.tap(&proxy, json, each).await;
-            // Report the error now, not after the taps of the other proxies: they may continue for a long time.
-            let ended = ended.inspect_err(|error| eprintln!("leno: {error}"));
-            (proxy, ended.is_ok())
-        };
+        let watch = move |proxy: ProxyAt| self.tap(proxies, proxy, json, shown);
         let source = &self.source;
         let mut lists = pin!(stream::unfold((), |()| async move {
             sleep(LIST_EVERY).await;
@@ -188,14 +182,17 @@ impl Options {
         let no_proxy = || ClusterError::new("no proxy can be watched", "see the reasons above");
         let mut watched = Watched::default();
         let mut taps: FuturesUnordered<_> = watched.list(proxies.iter().cloned()).into_iter().map(watch).collect();
-        let mut has_ended_well = false;
+        let (mut has_begun, mut has_ended_well, mut is_waiting) = (false, false, false);
         loop {
             tokio::select! {
-                Some((proxy, is_well)) = taps.next() => {
-                    watched.end(proxy, is_well);
-                    has_ended_well |= is_well;
+                Some(ended) = taps.next() => {
+                    has_begun |= ended.has_begun;
+                    has_ended_well |= !ended.is_error;
+                    // A proxy that shuts down or restarts ends its taps with an error, so an error is a refusal only if
+                    // the tap had not begun.
+                    watched.end(ended.proxy, ended.is_error && !ended.has_begun);
                     // In a cluster, other proxies may replace the last one: wait for the next list.
-                    if taps.is_empty() && !(proxies.are_of_cluster() && has_begun.get()) {
+                    if taps.is_empty() && !(proxies.are_of_cluster() && has_begun) {
                         return if has_ended_well { Ok(()) } else { Err(no_proxy()) };
                     }
                 }
@@ -215,12 +212,32 @@ impl Options {
                         let omitted = watched.omitted();
                         eprintln!("leno: {omitted} more proxies run, and leno tap watches at most {PROXIES_MAX}");
                     }
-                    if taps.is_empty() && watched.has_failed() {
+                    if taps.is_empty() && watched.has_given_up() {
                         return Err(no_proxy());
                     }
+                    if taps.is_empty() && !is_waiting {
+                        eprintln!("leno: no selected Pod has a running proxy now; waiting for the next one");
+                    }
+                    is_waiting = taps.is_empty();
                 }
             }
         }
+    }
+
+    /// Shows the calls of one proxy until its tap ends.
+    async fn tap(&self, proxies: &Proxies, proxy: ProxyAt, json: &str, shown: &Shown) -> Ended {
+        let has_begun = Cell::new(false);
+        let each = |tapped: Tapped<'_>| {
+            has_begun.set(true);
+            match tapped {
+                Tapped::Line(line) => self.show(&proxy, line, shown),
+                Tapped::Ended(ended) => eprintln!("leno: {ended}"),
+            }
+        };
+        let ended = proxies.tap(&proxy, json, each).await;
+        // Report the error now, not after the taps of the other proxies: they may continue for a long time.
+        let ended = ended.inspect_err(|error| eprintln!("leno: {error}"));
+        Ended { proxy, is_error: ended.is_err(), has_begun: has_begun.get() }
     }
 
     fn show(&self, proxy: &ProxyAt, line: &str, shown: &Shown) {

@@ -82,8 +82,8 @@ impl Table {
                 line(&mut text, &format!("-A {chain} {rule}"));
             }
         }
-        // Insert our jumps at the start of iptables' chains, before other rules can change the address that the
-        // application called.
+        // Insert our jumps at the start of iptables' chains: before other rules can change the address that the
+        // application called (nat), or accept the packet (mangle).
         for chain in self.chains {
             line(&mut text, &format!("-I {} -j {}", chain.from, chain.name));
         }

@@ -25,7 +25,7 @@ pub(crate) enum BadConfig {
     #[error("{0}; compare it with the ConfigMap leno-config that leno install makes")]
     NotOptions(BadOptions),
     #[error(
-        "{0}; set it with leno upgrade --set, or with helm upgrade leno charts/leno --namespace leno --reuse-values --set"
+        "{0}; set it with leno upgrade --set, or with helm upgrade leno charts/leno --namespace leno --reset-then-reuse-values --set"
     )]
     Setting(BadSetting),
 }

@@ -68,7 +68,7 @@ fn a_first_file_that_is_missing_or_wrong_is_an_error_that_says_what_to_do() {
     assert!(said.contains("\"many\"") && said.contains("compare it with the ConfigMap leno-config"), "{said}");
     fs::write(&path, "{proxy: {shutdownGrace: 61m}}").expect("a file");
     let expected = "proxy.shutdownGrace: \"61m\" does not work; use a duration, for example 500ms, 30s or 2m, at most 60m; \
-                    set it with leno upgrade --set, or with helm upgrade leno charts/leno --namespace leno --reuse-values --set";
+                    set it with leno upgrade --set, or with helm upgrade leno charts/leno --namespace leno --reset-then-reuse-values --set";
     assert_eq!(error(&path), expected);
     fs::write(&path, "{").expect("a file");
     assert!(error(&path).starts_with("line 2: this is not YAML"), "{}", error(&path));

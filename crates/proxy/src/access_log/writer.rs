@@ -202,7 +202,7 @@ impl<W: Write> Output<W> {
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Loss> {
         let mut line_end: &[u8] = if self.is_cut { b"\n" } else { b"" };
         let mut rest = lines;
-        let written = self.write(&mut line_end).and_then(|()| self.write(&mut rest)).and_then(|()| self.inner.flush());
+        let written = self.write(&mut line_end).and_then(|()| self.write(&mut rest));
         // Each line ends with its only newline.
         let count = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count() as u64;
         written.map_err(|error| Loss { error, lines: count(rest) })

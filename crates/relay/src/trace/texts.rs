@@ -74,8 +74,8 @@ pub(crate) fn push_printable(bytes: &[u8], text: &mut String) {
 }
 
 /// Appends the members of a request's `tracestate`, which may be divided into several fields (W3C Trace Context section
-/// 3.3.1). Appends only as many whole members as [`Texts::MAX_BYTES`] allows, and nothing if a member is not printable
-/// ASCII.
+/// 3.3.1). Appends only as many whole members as [`Texts::MAX_BYTES`] allows, and nothing if one of the members up to the
+/// limit is not printable ASCII.
 pub(crate) fn push_trace_state<'a>(fields: impl Iterator<Item = &'a [u8]>, text: &mut String) {
     let start = text.len();
     let longest = start + Texts::MAX_BYTES;

@@ -31,7 +31,7 @@ impl<'a> Gates<'a> {
         }
     }
 
-    /// Whether the API server refused a Pod that was created at `created` and asked for a proxy but got none.
+    /// Whether the API server already refused Pods without their proxy when a Pod was created, at `created`.
     ///
     /// `failurePolicy: Fail` of the webhook proves nothing: the webhook's configuration does not record since when it has
     /// this value.
@@ -72,8 +72,8 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, gates: &Gates<'_>) -
     let silent = format!("the webhook {INJECTOR} was not asked or did not answer when the Pod was created");
     if gates.had_guard(created) {
         return format!(
-            "{since}, when no annotation {INJECT} asked for its proxy: otherwise ValidatingAdmissionPolicy {GUARD} would have refused \
-             it; so the annotation of the Pod or of its namespace has been added, changed or removed since"
+            "{since}, and with the present settings, ValidatingAdmissionPolicy {GUARD} would have refused it; so an annotation {INJECT} of \
+             the Pod or of its namespace, or the value webhook.excludedNamespaces or webhook.namespaceOnly, has changed since"
         );
     }
     match annotated {

@@ -57,10 +57,10 @@ fn a_pod_is_older_than_the_webhook_or_than_the_annotation_or_the_webhook_was_awa
 }
 
 #[test]
-fn a_guard_that_is_older_than_the_pod_shows_that_no_annotation_asked() {
-    let changed = "it was created at 2026-01-01T12:06:00Z, when no annotation leno.dev/inject asked for its proxy: otherwise \
-                   ValidatingAdmissionPolicy leno-guard would have refused it; so the annotation of the Pod or of its namespace has been \
-                   added, changed or removed since";
+fn a_guard_that_is_older_than_the_pod_shows_that_an_annotation_or_a_value_has_changed() {
+    let changed = "it was created at 2026-01-01T12:06:00Z, and with the present settings, ValidatingAdmissionPolicy leno-guard would have \
+                   refused it; so an annotation leno.dev/inject of the Pod or of its namespace, or the value \
+                   webhook.excludedNamespaces or webhook.namespaceOnly, has changed since";
     assert_eq!(reason(6, Some(5), Some(3)), changed);
     assert!(reason(6, Some(5), Some(6)).ends_with(AWAY));
 }

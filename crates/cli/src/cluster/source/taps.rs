@@ -19,7 +19,8 @@ const TAP_PAUSE: Duration = Duration::from_millis(100);
 /// What the tool learns from a tap.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Tapped<'a> {
-    /// A line that the proxy sent.
+    /// A line that the proxy sent. An empty line, which the proxy sends at the start and while there are no calls, only
+    /// shows that the tap is open.
     Line(&'a str),
     /// The tap ended, and the sentence says whether another tap follows. For users, without a full stop.
     Ended(String),
@@ -41,8 +42,8 @@ pub(super) fn reason(text: &str) -> Option<String> {
 /// Runs `tap` again each time it ends after at least [`TAP_MIN`], and first calls `notify` with a sentence about the
 /// gap. `tap` returns the reason for its end if the proxy named one. `name` names the proxy.
 ///
-/// A tap that ends without an error and without a reason is not opened again: the proxy shuts down, or a policy no
-/// longer allows the tap. Then `notify` gets a sentence about the end.
+/// A proxy does not complete the answer of a tap when it shuts down, or after its time limit: such a tap ends with an error.
+/// If the answer is complete and gives no reason, the tap is not opened again, and `notify` gets a sentence about the end.
 pub(super) async fn keep_open(
     name: &str,
     mut tap: impl AsyncFnMut() -> Result<Option<String>, ClusterError>,
@@ -71,13 +72,14 @@ pub(super) async fn keep_open(
 }
 
 fn closed(name: &str) -> String {
-    format!("the tap of {name} ended: its proxy shuts down, or no longer allows the tap")
+    format!("the tap of {name} ended: the proxy closed it and gave no reason")
 }
 
 fn gap(name: &str, open_for: Duration, reason: Option<&str>) -> String {
     let minutes = open_for.as_secs() / 60;
-    let because = reason.map(|reason| format!(", because {reason},")).unwrap_or_default();
-    format!("the tap of {name} ended after {minutes} min{because} and is opened again; calls in between are not shown")
+    let because = reason.map(|reason| format!(", because {reason}")).unwrap_or_default();
+    let sentence = format!("the tap of {name} ended after {minutes} min{because}");
+    format!("{sentence}; trying to open it again; calls in between are not shown")
 }
 
 #[cfg(test)]

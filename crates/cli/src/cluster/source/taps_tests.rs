@@ -27,7 +27,7 @@ async fn kept_open(ends: Ends<'_>) -> (Result<(), ClusterError>, Vec<String>) {
 #[tokio::test(start_paused = true)]
 async fn a_tap_is_opened_again_at_the_proxys_time_limit_and_not_if_it_fails_at_once() {
     let gap = |minutes: u64| {
-        format!("the tap of web-1 ended after {minutes} min and is opened again; calls in between are not shown")
+        format!("the tap of web-1 ended after {minutes} min; trying to open it again; calls in between are not shown")
     };
     let closed = closed("web-1");
     assert_eq!(kept_open(&[]).await, (Ok(()), vec![closed.clone()]));
@@ -41,7 +41,7 @@ async fn a_tap_is_opened_again_at_the_proxys_time_limit_and_not_if_it_fails_at_o
 async fn the_reason_that_a_proxy_names_is_told() {
     const UNREAD: Option<&str> = Some("the client read nothing for 30 s");
     let (ended, gaps) = kept_open(&[(130, UNREAD), (31, UNREAD)]).await;
-    let gap = "the tap of web-1 ended after 2 min, because the client read nothing for 30 s, and is opened again; \
+    let gap = "the tap of web-1 ended after 2 min, because the client read nothing for 30 s; trying to open it again; \
                calls in between are not shown";
     assert_eq!(gaps, [gap]);
     let what = "the proxy of web-1 ended the tap: the client read nothing for 30 s";

@@ -1,6 +1,6 @@
 //! The proxies that `leno tap` watches, while Pods start and end. No I/O.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::printable::cut;
 use crate::cluster::source::ProxyAt;
@@ -8,36 +8,44 @@ use crate::cluster::source::ProxyAt;
 /// Maximum number of proxies that the command watches at the same time.
 pub(super) const PROXIES_MAX: usize = 64;
 
+/// Number of consecutive refused taps of a proxy after which the command no longer taps the proxy. One of them proves
+/// little: the list may be older than the restart of the proxy.
+const REFUSALS_MAX: u32 = 3;
+
 #[derive(Default)]
 pub(super) struct Watched {
     /// The proxies with an open tap, at most [`PROXIES_MAX`].
     open: BTreeSet<ProxyAt>,
-    /// The proxies whose tap failed. The command does not tap them again as long as they are listed: it has reported
-    /// the error, and most errors would repeat.
-    failed: BTreeSet<ProxyAt>,
+    /// Number of consecutive refused taps of each proxy that has refused its last tap. At [`REFUSALS_MAX`], the command does
+    /// not tap the proxy again as long as it is listed: it has reported the errors, and most errors would repeat.
+    refusals: BTreeMap<ProxyAt, u32>,
     /// Number of listed proxies that are not watched because of [`PROXIES_MAX`].
     omitted: usize,
 }
 
 impl Watched {
     /// Takes a new list of the selected proxies, and returns the proxies at which a tap must be opened. A proxy whose
-    /// tap ended without an error is among them if it is still listed: a Pod of a StatefulSet has the name of the Pod
-    /// that it replaces.
+    /// tap ended is among them if it is still listed: a proxy may restart, and a Pod of a StatefulSet has the name of the
+    /// Pod that it replaces.
     pub(super) fn list(&mut self, listed: impl Iterator<Item = ProxyAt>) -> Vec<ProxyAt> {
         let listed: BTreeSet<ProxyAt> = listed.collect();
-        self.failed.retain(|proxy| listed.contains(proxy));
-        let is_new = |proxy: &ProxyAt| !self.open.contains(proxy) && !self.failed.contains(proxy);
+        self.refusals.retain(|proxy, _| listed.contains(proxy));
+        let is_refused = |proxy: &ProxyAt| self.refusals.get(proxy).is_some_and(|count| *count >= REFUSALS_MAX);
+        let is_new = |proxy: &ProxyAt| !self.open.contains(proxy) && !is_refused(proxy);
         let mut new: Vec<ProxyAt> = listed.into_iter().filter(is_new).collect();
         self.omitted = cut(&mut new, PROXIES_MAX.saturating_sub(self.open.len()));
         self.open.extend(new.iter().cloned());
         new
     }
 
-    /// Notes that the tap of a proxy has ended. `is_well`: without an error.
-    pub(super) fn end(&mut self, proxy: ProxyAt, is_well: bool) {
+    /// Notes that the tap of a proxy has ended. `is_refusal`: with an error before it had begun.
+    pub(super) fn end(&mut self, proxy: ProxyAt, is_refusal: bool) {
         self.open.remove(&proxy);
-        if !is_well {
-            self.failed.insert(proxy);
+        if is_refusal {
+            let count = self.refusals.entry(proxy).or_default();
+            *count = count.saturating_add(1);
+        } else {
+            self.refusals.remove(&proxy);
         }
     }
 
@@ -46,9 +54,9 @@ impl Watched {
         self.omitted
     }
 
-    /// Whether a tap of a listed proxy failed.
-    pub(super) fn has_failed(&self) -> bool {
-        !self.failed.is_empty()
+    /// Whether the command no longer taps a listed proxy.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.refusals.values().any(|count| *count >= REFUSALS_MAX)
     }
 }
 
