@@ -126,9 +126,10 @@ pub struct RelayLimits {
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
-    /// How long an endpoint may send nothing while it has calls, before the proxy sends it a PING.
+    /// How long an endpoint may send nothing while it has calls, before an unanswered PING counts. The proxy then sends
+    /// a PING, unless one is unanswered.
     pub endpoint_ping_after_ms: u32,
-    /// How long an endpoint may take to answer that PING.
+    /// How much longer the endpoint may then send nothing, before the proxy closes the connection.
     pub endpoint_ping_timeout_ms: u32,
     /// Maximum time to establish a connection to an address that belongs to no Service. For a Service, the annotation
     /// `leno.dev/connect-timeout` applies.
@@ -352,8 +353,8 @@ static SPECS: &[Spec] = specs! {
     "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before a keepalive probe";
     "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress, and how long an HTTP/1 peer may leave its socket unread";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may have no call";
-    "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
-    "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long the answer to the PING may take";
+    "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before an unanswered PING counts";
+    "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how much longer the endpoint may then be silent before the proxy closes the connection";
     "egress_connect_timeout_ms" relay.egress_connect_timeout_ms 10..=60_000, "how long it may take to connect to an address without a Service";
     "min_backoff_ms" relay.min_backoff_ms TIME, "first pause after a failed connection";
     "max_backoff_ms" relay.max_backoff_ms TIME, "longest pause after a failed connection";

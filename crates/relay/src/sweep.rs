@@ -6,6 +6,7 @@ use leno_http2::{ErrorCode, FieldSection};
 
 use crate::budget::CONNECTION_BYTES;
 use crate::call::reply::ProxyError;
+use crate::call::retry::Failure;
 use crate::downstream::client::ClientId;
 use crate::effect::Effect;
 use crate::limits::ms;
@@ -273,21 +274,40 @@ impl Relay {
     /// Checks whether the server of a connection is still there, and sends it a PING if it is silent.
     fn check_liveness(&mut self, id: UpstreamId) -> Check {
         let Some(upstream) = self.pools.upstream_mut(id) else { return Check::Keep };
-        let (last_read, is_idle) = (upstream.link.last_read, upstream.is_idle());
+        let (pool, last_read, is_idle) = (upstream.pool, upstream.link.last_read, upstream.is_idle());
         let cluster = self.targets.get_mut(upstream.cluster);
         let has_others = cluster.as_ref().is_some_and(|cluster| cluster.balancer.endpoints().nth(1).is_some());
         let is_avoidable = has_others && !upstream.retired;
         let Some(http2) = upstream.link.codec.http2() else { return Check::Keep };
-        let seen = Seen { last_read, is_idle, is_avoidable, highest_answered: http2.highest_answered() };
+        let seen = Seen { last_read, is_idle, is_avoidable, highest_with_content: http2.highest_with_content() };
         let check = upstream.liveness.check(self.now, seen, &self.limits.relay);
         if check == Check::Ping {
             http2.ping();
-            if let Some(cluster) = cluster {
-                cluster.note_busy();
-            }
+        }
+        let is_avoided = is_avoidable && upstream.is_doubtful();
+        // Note this at every check: the pool may become doubtful only when its other connections have left it.
+        if let Some(cluster) = cluster.filter(|_| is_avoided) {
+            cluster.note_busy();
+        }
+        if check == Check::Ping {
             self.mark_dirty(LinkId::Endpoint(id));
+            if is_avoided && self.pools.is_doubtful(pool) {
+                self.move_waiting(pool);
+            }
         }
         check
+    }
+
+    /// Sends the calls that wait for a connection to a silent server to other endpoints. If no other endpoint takes a
+    /// call, the call waits again. A call without a further attempt stays there: the server may only have paused.
+    fn move_waiting(&mut self, pool: PoolId) {
+        let Some(waiting) = self.pools.get(pool).map(|pool| pool.waiting().clone().into_attempts()) else { return };
+        for id in waiting {
+            let call = self.calls.get(id.call);
+            if call.is_some_and(|call| call.own_attempts() < self.limits.relay.max_attempts) {
+                self.attempt_failed(id, &Failure::NotSent);
+            }
+        }
     }
 
     /// Fails calls that have waited too long for a connection, and logs the endpoints for which calls wait.

@@ -3,9 +3,10 @@ use leno_http2::Connection;
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    TO_CART, begin_to_connect, client, connect, connect_endpoint, establish_http2, flush, http2_caller, is_open,
-    mesh_of, outbound, read, relay, service, sweep, upgraded,
+    TO_CART, begin_to_connect, client, connect, connect_endpoint, establish_http2, fields, flush, http2_caller,
+    is_open, mesh_of, outbound, read, relay, service, sweep, upgraded,
 };
+use crate::pool::pools::tests::upstream;
 
 /// The limits on the time for which a peer may leave its socket unread: the limit for HTTP/2, and that for HTTP/1.
 fn limits(relay: &Relay) -> (Duration, Duration) {
@@ -63,17 +64,6 @@ fn a_connection_takes_no_call_shortly_before_its_server_closes_it() {
 }
 
 #[test]
-fn a_connection_that_has_left_its_pool_shortly_before_its_server_closes_it_is_closed_by_the_next_sweep() {
-    let (mut relay, client, upstream) = answered_with("keep-alive: timeout=5\r\n");
-    relay.set_now(relay.now + Duration::from_secs(4));
-    relay.receive(client, b"POST / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 0\r\n\r\n");
-    relay.dispatch();
-    assert!(is_open(&mut relay, upstream));
-    sweep(&mut relay, Duration::from_secs(1));
-    assert!(!is_open(&mut relay, upstream));
-}
-
-#[test]
 fn a_connection_is_closed_shortly_before_its_server_closes_it_and_at_our_own_limit_at_the_latest() {
     for (fields, seconds) in [("keep-alive: timeout=7\r\n", 7), ("keep-alive: timeout=600\r\n", 64)] {
         let (mut relay, _, upstream) = answered_with(fields);
@@ -103,10 +93,10 @@ fn a_server_of_http2_must_read_its_socket_sooner() {
     assert!(!is_open(&mut relay, endpoint));
 }
 
-/// Returns a relay that has sent a call to one of these endpoints, which speaks HTTP/2, with the connection and the
-/// endpoint's HTTP/2 engine.
-fn called(endpoints: &[&str]) -> (Relay, UpstreamId, Connection) {
-    let mut relay = relay(1, mesh_of(service("cart", endpoints)), false);
+/// Returns a relay that has sent a call to an HTTP/2 endpoint of the Service `cart` in `manifests`, with the connection
+/// and the endpoint's HTTP/2 engine.
+fn called(manifests: String) -> (Relay, UpstreamId, Connection) {
+    let mut relay = relay(1, mesh_of(manifests), false);
     let client = LinkId::Client(connect(&mut relay, 0, outbound(), None, (Speaks::Http2, Vec::new())));
     assert!(relay.begin_read(client).is_some());
     let (mut caller, stream) = http2_caller(relay.now, &TO_CART);
@@ -126,9 +116,11 @@ fn output_of(relay: &mut Relay, id: LinkId) -> Vec<u8> {
 
 #[test]
 fn a_silent_server_of_http2_gets_one_ping_and_keeps_its_calls() {
-    let (mut relay, upstream, mut server) = called(&["10.0.0.8", "10.0.0.9"]);
+    let (mut relay, upstream, mut server) = called(service("cart", &["10.0.0.8", "10.0.0.9"]));
     let endpoint = LinkId::Endpoint(upstream);
     let is_doubtful = |relay: &Relay| relay.pools.upstream(upstream).expect("it is open").is_doubtful();
+    let silent = |relay: &Relay| relay.explain()[0].endpoints.iter().filter(|endpoint| endpoint.is_silent).count();
+    assert_eq!(silent(&relay), 0);
     sweep(&mut relay, Duration::from_millis(1_500));
     let ping = output_of(&mut relay, endpoint);
     assert_eq!((ping.len(), &ping[..5]), (17, &[0, 0, 8, 6, 0][..]), "one PING");
@@ -136,17 +128,81 @@ fn a_silent_server_of_http2_gets_one_ping_and_keeps_its_calls() {
     // The server's process pauses.
     sweep(&mut relay, Duration::from_secs(60));
     assert!(output_of(&mut relay, endpoint).is_empty() && is_doubtful(&relay));
+    assert_eq!(silent(&relay), 1, "`/balancer` shows it");
     assert_eq!(relay.pools.upstream(upstream).expect("it is open").link.codec.stream_count(), 1);
 
     read(&mut server, relay.now, &ping);
     relay.set_now(relay.now + Duration::from_millis(1));
     relay.receive(endpoint, server.output());
     assert!(!is_doubtful(&relay));
+    assert_eq!(silent(&relay), 0);
+}
+
+/// The SETTINGS of a server that allows one stream at a time.
+const ONE_STREAM: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1];
+/// SETTINGS that change nothing.
+const NO_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+#[test]
+fn calls_that_wait_for_a_silent_server_go_to_another_endpoint() {
+    let settings = "annotations: {leno.dev/balancer: round-robin, leno.dev/max-connections-per-endpoint: '1'}";
+    let plain = service("cart", &["10.0.0.8", "10.0.0.9"]);
+    let cart = "{name: cart, namespace: shop";
+    let (mut relay, gone, _) = called(plain.replacen(cart, &format!("{cart}, {settings}"), 1));
+    relay.receive(LinkId::Endpoint(gone), &ONE_STREAM);
+    flush(&mut relay, LinkId::Endpoint(gone));
+
+    // One of these calls waits for the first endpoint, the other call for a connection to the second endpoint.
+    let client = LinkId::Client(connect(&mut relay, 1, outbound(), None, (Speaks::Http2, Vec::new())));
+    assert!(relay.begin_read(client).is_some());
+    let (mut caller, first) = http2_caller(relay.now, &TO_CART);
+    let second = caller.open(relay.now, 0, &fields(&TO_CART), false).expect("a stream");
+    for stream in [first, second] {
+        caller.send_data(stream, b"0123456789", true);
+    }
+    relay.receive(client, caller.output());
+    relay.dispatch();
+    let other = begin_to_connect(&mut relay);
+    establish_http2(&mut relay, other);
+    flush(&mut relay, LinkId::Endpoint(other));
+    let calls = |relay: &Relay, id: UpstreamId| {
+        let upstream = relay.pools.upstream(id).expect("it is open");
+        let pool = relay.pools.get(upstream.pool).expect("a pool");
+        (upstream.link.codec.stream_count(), pool.waiting().len())
+    };
+    assert_eq!((calls(&relay, gone), calls(&relay, other)), ((1, 1), (1, 0)));
+
+    relay.set_now(relay.now + Duration::from_millis(1));
+    relay.receive(LinkId::Endpoint(other), &NO_SETTINGS);
+    sweep(&mut relay, Duration::from_millis(1_500));
+    relay.dispatch();
+    assert_eq!((calls(&relay, gone), calls(&relay, other)), ((1, 0), (2, 0)));
+}
+
+#[test]
+fn a_silent_connection_makes_its_pool_doubtful_when_the_other_connections_have_left() {
+    let (mut relay, silent, _) = called(service("cart", &["10.0.0.8", "10.0.0.9"]));
+    let connection = relay.pools.upstream(silent).expect("it is open");
+    let (pool, cluster) = (connection.pool, connection.cluster);
+    let other = upstream(&relay.pools, pool, relay.now);
+    let other = relay.pools.add(other);
+    relay.pools.note_ready(other);
+    let may_be_busy = |relay: &Relay| relay.targets.get(cluster).expect("it is in use").may_be_busy();
+    sweep(&mut relay, Duration::from_millis(1_500));
+    relay.set_now(relay.now + Duration::from_millis(1));
+    let now = relay.now;
+    relay.pools.upstream_mut(other).expect("it is open").link.last_read = now;
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(!may_be_busy(&relay), "the server has sent a byte on the other connection");
+
+    relay.pools.retire(other);
+    sweep(&mut relay, Duration::from_secs(1));
+    assert!(relay.pools.is_doubtful(pool) && may_be_busy(&relay));
 }
 
 #[test]
 fn the_only_endpoint_of_a_service_gets_no_ping_after_a_short_silence() {
-    let (mut relay, upstream, _) = called(&["10.0.0.9"]);
+    let (mut relay, upstream, _) = called(service("cart", &["10.0.0.9"]));
     sweep(&mut relay, Duration::from_secs(60));
     assert!(output_of(&mut relay, LinkId::Endpoint(upstream)).is_empty());
 }

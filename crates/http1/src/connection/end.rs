@@ -18,8 +18,9 @@ impl Connection {
     /// queue.
     ///
     /// As a server: a client that closes its side before it has its whole response gives its request up, even if the
-    /// request is complete. hyper, Go's net/http, Envoy and nginx do the same. They cannot distinguish a client that has
-    /// left from a client that only closes its sending side, and few clients of HTTP/1 do the latter.
+    /// request is complete. hyper and Envoy do the same, as does nginx for the requests that it forwards. Go's
+    /// `net/http` cancels the request's context. They cannot distinguish a client that has left from a client that only
+    /// closes its sending side, and few clients of HTTP/1 do the latter.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();

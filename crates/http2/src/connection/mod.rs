@@ -146,6 +146,8 @@ pub struct Connection {
     highest_peer_stream: u32,
     /// Highest identifier of our streams for which the server has sent headers.
     highest_answered: u32,
+    /// Highest identifier of our streams for which the server has sent a header section without END_STREAM.
+    highest_with_content: u32,
     /// Streams that we reset; frames for them may still arrive.
     reset_by_us: RecentResets,
     floods: Floods,
@@ -214,6 +216,7 @@ impl Connection {
             connection_credit: 0,
             highest_peer_stream: 0,
             highest_answered: 0,
+            highest_with_content: 0,
             reset_by_us: RecentResets::default(),
             floods: Floods::new(now, &limits),
             fault: None,
@@ -328,9 +331,10 @@ impl Connection {
         stream.id <= self.highest_answered
     }
 
-    /// Returns the highest stream on which the server has sent headers; 0 before the first.
-    pub fn highest_answered(&self) -> u32 {
-        self.highest_answered
+    /// Returns the highest stream on which the server has sent a header section without END_STREAM, so that content or
+    /// trailers follow; 0 before the first.
+    pub fn highest_with_content(&self) -> u32 {
+        self.highest_with_content
     }
 
     /// Returns the keys and tokens of the open streams above `last_stream`. With the `last_stream` of the peer's

@@ -53,6 +53,22 @@ fn interim_responses_precede_the_final_one() {
 }
 
 #[test]
+fn a_client_distinguishes_answers_with_content_from_answers_of_one_header_section() {
+    for seed in seeds() {
+        let mut pair = Pair::new(seed);
+        let keys = [(); 2].map(|()| pair.client.open(&request(), true));
+        pair.run();
+        pair.server.respond(3, &response(), true);
+        pair.run();
+        assert!(pair.client.http2.is_taken_up(keys[1]));
+        assert_eq!(pair.client.http2.highest_with_content(), 0);
+        pair.server.respond(1, &response(), false);
+        pair.run();
+        assert_eq!(pair.client.http2.highest_with_content(), 1);
+    }
+}
+
+#[test]
 fn an_answer_may_come_before_the_request_is_complete() {
     for seed in seeds() {
         let mut pair = Pair::new(seed);

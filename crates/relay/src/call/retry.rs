@@ -27,8 +27,8 @@ use crate::pool::upstream::Upstream;
 /// Reason why an attempt ended without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The call was not sent: the endpoint was removed while the call waited, the connection accepts no more calls, or
-    /// the connection ended before its socket accepted a byte of the request.
+    /// The call was not sent: the endpoint was removed or became silent while the call waited, the connection accepts
+    /// no more calls, or the connection ended before its socket accepted a byte of the request.
     NotSent,
     /// No connection to the endpoint could be opened: [`ProxyError::Connect`], or [`ProxyError::NoSocket`] if the
     /// endpoint is not the cause.

@@ -192,6 +192,9 @@ pub struct EndpointState {
     /// The error of the last attempt to connect to the endpoint; `None` if that attempt succeeded.
     #[serde(default)]
     pub last_connect_error: Option<String>,
+    /// Whether the server has not answered a PING, so that calls go to other endpoints.
+    #[serde(default)]
+    pub is_silent: bool,
 }
 
 /// The decision about an inbound call.

@@ -248,6 +248,7 @@ impl Relay {
             reason: endpoint.balancer.reason,
             waiting: endpoint.waiting,
             last_connect_error: endpoint.last_connect_error,
+            is_silent: endpoint.is_silent,
         });
         let method = call.request.get(if call.is_grpc { Known::Path } else { Known::Method });
         let objectives = cluster.objectives.as_deref();

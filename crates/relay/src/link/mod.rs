@@ -54,14 +54,13 @@ pub struct Link {
     /// Memory that the kernel holds for the wire's socket, in bytes.
     pub(crate) kernel_bytes: usize,
     pub(crate) codec: Codec,
-    /// Input that the codec did not take because it is paused.
+    /// Input that the codec has not taken yet ([`Codec::is_paused`], [`Codec::takes_input`]).
     pub(crate) pending_input: Vec<u8>,
     /// Memory that the worker's budget counts for this link, in bytes.
     pub(crate) charged_bytes: usize,
     /// The link is in the worker's list of links to flush.
     pub(crate) dirty: bool,
-    /// The relay does not read the socket, because the codec is paused or because the client does not read its own
-    /// socket ([`Link::is_deaf`]).
+    /// The relay does not read the socket. See `must_wait` in `transfer`.
     pub(crate) paused: bool,
     /// When the relay last began to read the socket: when the link was created, or when the last pause ended.
     reading_since: Instant,

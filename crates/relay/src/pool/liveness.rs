@@ -5,9 +5,9 @@
 //! moment. Until then, each new call on the connection would wait for its deadline in vain.
 //!
 //! So if the cluster has other endpoints, the relay sends a PING to a server that has sent no byte since a call began.
-//! Until any byte arrives, the connection is *doubtful*: new calls go to other endpoints. The calls in flight stay,
-//! because the process of the server may only have paused. The answer to the PING ends the doubt after one round trip,
-//! even if the application is slow.
+//! Until any byte arrives, the connection is *doubtful*: new calls go to other endpoints, and so do calls that wait for
+//! a connection. The calls in flight stay, because the process of the server may only have paused. The answer to the
+//! PING ends the doubt after one round trip, even if the application is slow.
 //!
 //! A PING that is not answered during a much longer silence ends the connection ([`Liveness::check`]).
 
@@ -17,9 +17,11 @@ use crate::limits::{RelayLimits, ms};
 
 /// How long a server may send no byte after a call began, before the relay sends a PING.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_millis(500);
-/// Maximum number of such PINGs until the server sends a header section. gRPC servers close a connection with all its
-/// calls (`too_many_pings`) at the fourth PING in 5 minutes, or in 2 hours without a call, if they have sent no header
-/// section and no content in between. One more PING may be on its way when they send the header section.
+/// Maximum number of such PINGs until the server sends a header section without END_STREAM. gRPC servers close a
+/// connection with all its calls (`too_many_pings`) at the fourth PING in 5 minutes, or in 2 hours without a call, if
+/// they have sent no header section and no content in between. One more PING may be on its way when they send the
+/// header section. A header section with END_STREAM does not help: if grpc-go rejects a call before its handler runs,
+/// it does not count the header section of this answer.
 const PINGS_MAX: u8 = 2;
 
 /// The relay's knowledge whether a connection's server is still there.
@@ -29,10 +31,10 @@ pub(crate) struct Liveness {
     waits_since: Option<Instant>,
     /// When the latest PING was sent. Out of date if a byte has arrived since.
     ping_sent: Option<Instant>,
-    /// Number of PINGs because of a short silence since `highest_answered` last grew.
+    /// Number of PINGs because of a short silence since `highest_with_content` last grew.
     pings: u8,
-    /// The highest stream with a header section of the server, when the latest of these PINGs was sent.
-    highest_answered: u32,
+    /// [`Seen::highest_with_content`] when the latest of these PINGs was sent.
+    highest_with_content: u32,
 }
 
 /// The result of a check.
@@ -55,8 +57,8 @@ pub(crate) struct Seen {
     pub(crate) is_idle: bool,
     /// Whether the connection gets new calls that could go to another endpoint instead.
     pub(crate) is_avoidable: bool,
-    /// The highest stream on which the server has sent a header section.
-    pub(crate) highest_answered: u32,
+    /// The highest stream on which the server has sent a header section without END_STREAM.
+    pub(crate) highest_with_content: u32,
 }
 
 impl Liveness {
@@ -101,8 +103,8 @@ impl Liveness {
         if !is_silent || !seen.is_avoidable {
             return false;
         }
-        if self.highest_answered != seen.highest_answered {
-            (self.highest_answered, self.pings) = (seen.highest_answered, 0);
+        if self.highest_with_content != seen.highest_with_content {
+            (self.highest_with_content, self.pings) = (seen.highest_with_content, 0);
         }
         let may_ask = self.pings < PINGS_MAX;
         self.pings += u8::from(may_ask);

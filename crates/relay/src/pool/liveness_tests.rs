@@ -1,9 +1,9 @@
 use super::*;
 
-/// Returns the state of a connection that has a call, in a cluster with other endpoints. The server has sent its last byte at `last_read`,
-/// and its latest header section on the stream `highest_answered`.
-fn seen(last_read: Instant, highest_answered: u32) -> Seen {
-    Seen { last_read, is_idle: false, is_avoidable: true, highest_answered }
+/// Returns the state of a connection that has a call, in a cluster with other endpoints. The server has sent its last
+/// byte at `last_read`, and its latest header section without END_STREAM on the stream `highest_with_content`.
+fn seen(last_read: Instant, highest_with_content: u32) -> Seen {
+    Seen { last_read, is_idle: false, is_avoidable: true, highest_with_content }
 }
 
 fn check(liveness: &mut Liveness, now: Instant, seen: Seen) -> Check {
@@ -51,14 +51,14 @@ fn a_server_whose_calls_could_go_nowhere_else_gets_no_ping() {
     assert_eq!(check(&mut liveness, start + 2 * SILENT_AFTER, seen), Check::Keep);
 }
 
-/// Sends calls to a server that answers each PING. It sends header sections up to the stream `highest_answered`. Returns
-/// the number of PINGs.
-fn pings_of(liveness: &mut Liveness, start: Instant, highest_answered: u32) -> usize {
+/// Sends calls to a server that answers each PING. It sends header sections without END_STREAM up to the stream
+/// `highest_with_content`. Returns the number of PINGs.
+fn pings_of(liveness: &mut Liveness, start: Instant, highest_with_content: u32) -> usize {
     let mut last_read = start;
     let asks = |turn: u32| {
         let now = start + 2 * SILENT_AFTER * turn;
         liveness.call_sent(now, last_read);
-        let is_asked = check(liveness, now + SILENT_AFTER, seen(last_read, highest_answered)) == Check::Ping;
+        let is_asked = check(liveness, now + SILENT_AFTER, seen(last_read, highest_with_content)) == Check::Ping;
         if is_asked {
             last_read = now + SILENT_AFTER + Duration::from_millis(1);
         }

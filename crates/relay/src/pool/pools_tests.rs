@@ -141,7 +141,7 @@ fn a_call_gets_a_connection_whose_server_has_answered_a_ping_if_there_is_one() {
     for connection in [oldest, other] {
         let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
         liveness.call_sent(start, start);
-        let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_answered: 0 };
+        let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_with_content: 0 };
         assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
     }
     assert!(pools.is_doubtful(id));

@@ -11,7 +11,7 @@ use crate::call::attempt::AttemptId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn(pub(crate) u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Waiting {
     /// Calls that may use the part of a flow-control window that is reserved for small calls.
     small: BTreeMap<Turn, AttemptId>,

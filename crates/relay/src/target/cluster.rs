@@ -177,8 +177,8 @@ impl Member {
     /// Returns whether the endpoint takes the call ([`Self::takes_call`]), and its server is not known to be silent
     /// ([`Pools::is_doubtful`]).
     fn is_usable(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
-        let is_doubtful = || self.pool_for(call, lane).is_some_and(|pool| pools.is_doubtful(pool));
-        self.takes_call((call, lane), pools, (now, max_waiting)) && !is_doubtful()
+        let Some(id) = self.pool_for(call, lane) else { return true };
+        pools.get(id).is_none_or(|pool| pool.takes_calls(now, max_waiting)) && !pools.is_doubtful(id)
     }
 
     pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
@@ -314,7 +314,7 @@ impl ClusterState {
     }
 
     /// Returns whether a pool may have a queue, may have failed to connect, or may be doubtful.
-    pub(super) fn may_be_busy(&self) -> bool {
+    pub(crate) fn may_be_busy(&self) -> bool {
         self.may_be_busy
     }
 
@@ -349,8 +349,8 @@ impl ClusterState {
     /// fault of its endpoint, but an attempt at a failing endpoint most likely fails.
     /// With [`Choice::Another`], returns only an endpoint that is not failing and that is not tried.
     ///
-    /// An endpoint whose server may be gone ([`Pools::is_doubtful`]) gets the call only if no other endpoint takes it,
-    /// and never with [`Choice::Another`].
+    /// An endpoint whose server may be gone ([`Pools::is_doubtful`]) gets no call while there is an alternative
+    /// ([`Self::has_alternative`]), and never with [`Choice::Another`].
     pub(crate) fn pick(
         &mut self,
         now: Instant,
@@ -366,17 +366,20 @@ impl ClusterState {
         let members = &self.members;
         let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
         let takes_call = |member: &Member| member.takes_call((call, lane), pools, (now, max_waiting));
-        let usable = |id| members.get(id).is_some_and(is_usable);
-        let takes = |id| members.get(id).is_some_and(takes_call);
+        let avoids_doubt = choice == Choice::Another || self.has_alternative(is_usable);
+        let is_candidate = |member: &Member| if avoids_doubt { is_usable(member) } else { takes_call(member) };
+        let usable = |id| members.get(id).is_some_and(is_candidate);
         let balancer = &mut self.balancer;
-        if is_free {
-            return balancer.pick(now, usable).or_else(|| balancer.pick(now, takes));
+        match is_free {
+            true => balancer.pick(now, usable),
+            false => pick_again(balancer, members, now, (call, choice), usable),
         }
-        let picked = pick_again(balancer, members, now, (call, choice), usable);
-        match choice {
-            Choice::Another => picked,
-            Choice::Any => picked.or_else(|| pick_again(balancer, members, now, (call, choice), takes)),
-        }
+    }
+
+    /// Returns whether a call need not go to an endpoint whose server may be gone: another endpoint is usable and not
+    /// failing. A call to a failing endpoint most likely fails, but a silent server may only have paused.
+    fn has_alternative(&self, is_usable: impl Fn(&Member) -> bool) -> bool {
+        self.members.iter().any(|member| !self.balancer.is_failing(member.id) && is_usable(member))
     }
 
     /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and the reason. Changes nothing,
@@ -392,9 +395,10 @@ impl ClusterState {
         let mut balancer = self.balancer.clone();
         let is_usable = |member: &Member| member.is_usable((call, lane), pools, (now, max_waiting));
         let takes_call = |member: &Member| member.takes_call((call, lane), pools, (now, max_waiting));
-        let usable = |id| !self.may_be_busy || self.members.get(id).is_some_and(is_usable);
-        let takes = |id| self.members.get(id).is_some_and(takes_call);
-        let pick = balancer.pick(now, usable).or_else(|| balancer.pick(now, takes))?;
+        let avoids_doubt = self.has_alternative(is_usable);
+        let is_candidate = |member: &Member| if avoids_doubt { is_usable(member) } else { takes_call(member) };
+        let usable = |id| !self.may_be_busy || self.members.get(id).is_some_and(is_candidate);
+        let pick = balancer.pick(now, usable)?;
         Some((pick.endpoint, balancer.explain_last_pick().unwrap_or_default()))
     }
 
@@ -539,6 +543,11 @@ impl ClusterState {
     /// Returns the connection pools of an endpoint; no pools if the endpoint does not belong to this cluster.
     pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
         self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
+    }
+
+    /// Returns whether the server of one of an endpoint's pools may be gone ([`Pools::is_doubtful`]).
+    pub(super) fn is_doubtful(&self, endpoint: EndpointId, pools: &Pools) -> bool {
+        self.members.get(endpoint).is_some_and(|member| member.pools().any(|pool| pools.is_doubtful(pool)))
     }
 
     /// Returns the pools whose connections `call` may use, in `lane`.

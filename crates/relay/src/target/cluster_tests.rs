@@ -176,6 +176,44 @@ fn make_calls(state: &mut ClusterState, now: Instant, endpoint: EndpointId, outc
     }
 }
 
+const LATENCY: Duration = Duration::from_millis(1);
+const FAILURE: Outcome = Outcome::Failure { latency: LATENCY, pushback: None };
+
+/// Makes calls to two endpoints, so that the first endpoint is failing. Returns the time of the last call.
+fn let_fail(state: &mut ClusterState, start: Instant, failing: EndpointId, well: EndpointId) -> Instant {
+    make_calls(state, start, failing, Outcome::Success { latency: LATENCY });
+    make_calls(state, start, well, Outcome::Success { latency: LATENCY });
+    // An endpoint is failing only if it has failed too often for a while.
+    let [before, now] = [1_000, 1_100].map(|after_ms| start + Duration::from_millis(after_ms));
+    make_calls(state, before, failing, FAILURE);
+    make_calls(state, now, failing, FAILURE);
+    now
+}
+
+/// Returns the state of a cluster with two endpoints, and the endpoints.
+fn two_endpoints(policy: Policy, now: Instant) -> (ClusterState, [EndpointId; 2]) {
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    let mut cluster = single(address, None);
+    let changed = Arc::make_mut(&mut cluster);
+    changed.balancer = policy;
+    let mut second = changed.endpoints[0].clone();
+    second.address = "10.0.0.2:8080".parse().expect("an address");
+    changed.endpoints.push(second);
+    let state = ClusterState::new(TargetKey::Address(address), cluster, 1, now);
+    let [first, second] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
+        panic!("two endpoints")
+    };
+    (state, [first, second])
+}
+
+/// Sends a call at `start` and a PING at `now` on a connection. The server sends nothing.
+fn let_doubt(pools: &mut Pools, connection: UpstreamId, start: Instant, now: Instant) {
+    let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
+    liveness.call_sent(start, start);
+    let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_with_content: 0 };
+    assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
+}
+
 /// Adds a connection to an endpoint, which is ready for calls.
 fn connect(
     state: &mut ClusterState,
@@ -194,20 +232,10 @@ fn connect(
 #[test]
 fn an_endpoint_that_has_not_answered_a_ping_gets_a_call_only_if_no_other_endpoint_takes_it() {
     let (start, relay) = (Instant::now(), RelayLimits::default());
-    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
-    let mut cluster = single(address, None);
-    let changed = Arc::make_mut(&mut cluster);
-    changed.balancer = Policy::RoundRobin;
-    let mut second = changed.endpoints[0].clone();
-    second.address = "10.0.0.2:8080".parse().expect("an address");
-    changed.endpoints.push(second);
-    let mut state = ClusterState::new(TargetKey::Address(address), cluster, 1, start);
-    let [silent, other] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
-        panic!("two endpoints")
-    };
+    let (mut state, [silent, other]) = two_endpoints(Policy::RoundRobin, start);
     let (mut pools, mut call) = (Pools::default(), a_call(start));
-    let (_, connection) = connect(&mut state, &mut pools, silent, &call, start);
-    let (other_pool, _) = connect(&mut state, &mut pools, other, &call, start);
+    let connection = connect(&mut state, &mut pools, silent, &call, start).1;
+    let other_pool = connect(&mut state, &mut pools, other, &call, start).0;
     let now = start + SILENT_AFTER;
     let pick = |state: &mut ClusterState, pools: &Pools, call: &Call, choice| {
         let pick = state.pick(now, (call, choice), Lane::Shared, pools, 1)?;
@@ -216,10 +244,7 @@ fn an_endpoint_that_has_not_answered_a_ping_gets_a_call_only_if_no_other_endpoin
         Some(endpoint)
     };
 
-    let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
-    liveness.call_sent(start, start);
-    let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_answered: 0 };
-    assert_eq!(liveness.check(now, seen, &relay), Check::Ping);
+    let_doubt(&mut pools, connection, start, now);
     state.note_busy();
     for _ in 0..4 {
         assert_eq!(pick(&mut state, &pools, &call, Choice::Any), Some(other));
@@ -246,6 +271,32 @@ fn an_endpoint_that_has_not_answered_a_ping_gets_a_call_only_if_no_other_endpoin
 }
 
 #[test]
+fn an_endpoint_that_has_not_answered_a_ping_gets_the_calls_if_the_other_endpoints_are_failing() {
+    let start = Instant::now();
+    let (mut state, [failing, silent]) = two_endpoints(Policy::Latency, start);
+    let now = let_fail(&mut state, start, failing, silent);
+    let (mut pools, mut call) = (Pools::default(), a_call(now));
+    let connection = connect(&mut state, &mut pools, silent, &call, start).1;
+    let_doubt(&mut pools, connection, start, now);
+    state.note_busy();
+
+    let pick = |state: &mut ClusterState, call: &Call, choice| {
+        let pick = state.pick(now, (call, choice), Lane::Shared, &pools, 1)?;
+        let endpoint = pick.endpoint;
+        state.balancer.finish(now, pick, Outcome::NotSent);
+        Some(endpoint)
+    };
+    for _ in 0..4 {
+        assert_eq!(pick(&mut state, &call, Choice::Any), Some(silent));
+    }
+    assert_eq!(state.preview(now, &call, Lane::Shared, &pools, 1).map(|(endpoint, _)| endpoint), Some(silent));
+    call.tried.push(silent);
+    assert_eq!(pick(&mut state, &call, Choice::Any), Some(silent), "although the call has tried it");
+    call.tried.clear();
+    assert_eq!(pick(&mut state, &call, Choice::Another), None);
+}
+
+#[test]
 fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let start = Instant::now();
     let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
@@ -262,15 +313,13 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let [failing, also_failing, well] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
         panic!("three endpoints")
     };
-    let latency = Duration::from_millis(1);
-    let failure = Outcome::Failure { latency, pushback: None };
     for id in [failing, also_failing, well] {
-        make_calls(&mut state, start, id, Outcome::Success { latency });
+        make_calls(&mut state, start, id, Outcome::Success { latency: LATENCY });
     }
     // An endpoint is failing only if it has failed too often for a while, and more often than the others.
     let after = |ms| start + Duration::from_millis(ms);
     for (at_ms, id) in [(1_000, failing), (1_100, failing), (1_200, also_failing), (1_300, also_failing)] {
-        make_calls(&mut state, after(at_ms), id, failure);
+        make_calls(&mut state, after(at_ms), id, FAILURE);
     }
     let now = after(1_300);
     let (pools, mut call) = (Pools::default(), a_call(now));

@@ -44,6 +44,8 @@ pub struct EndpointExplanation {
     pub connect_failures: u32,
     /// The error of the last attempt to connect; `None` if that attempt succeeded.
     pub last_connect_error: Option<String>,
+    /// Whether the server has not answered a PING, so that calls go to other endpoints.
+    pub is_silent: bool,
 }
 
 impl Relay {
@@ -76,6 +78,7 @@ impl Relay {
                     waiting: state.pools_of(id, &self.pools).map(|pool| pool.waiting().len()).sum(),
                     connect_failures: failed.map_or(0, |pool| pool.failures),
                     last_connect_error: failed.map(|pool| pool.last_error.clone()),
+                    is_silent: state.is_doubtful(id, &self.pools),
                 }
             })
             .collect()

@@ -246,8 +246,9 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
     for endpoint in backend.endpoints.iter().take(SHOWN_MAX) {
         let failed =
             endpoint.last_connect_error.as_ref().map_or_else(String::new, |why| format!("; last failure: {why}"));
+        let silent = if endpoint.is_silent { "; it has not answered a PING" } else { "" };
         let text = format!(
-            "{}{} is {}, weight {:.2}, {} in flight, {} waiting: {}{failed}",
+            "{}{} is {}, weight {:.2}, {} in flight, {} waiting: {}{silent}{failed}",
             endpoint.address,
             in_pod(endpoint.pod.as_deref()),
             endpoint.state,

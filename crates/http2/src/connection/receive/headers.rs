@@ -172,6 +172,9 @@ impl Connection {
     /// Handles a response's header section or trailers.
     fn on_later_section(&mut self, key: StreamKey, end_stream: bool, fields: &FieldSection) -> Received {
         self.highest_answered = self.highest_answered.max(key.id);
+        if !end_stream {
+            self.highest_with_content = self.highest_with_content.max(key.id);
+        }
         let oversize = fields.defects().contains(Defects::OVERSIZE);
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         let token = stream.token;

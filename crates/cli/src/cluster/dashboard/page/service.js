@@ -41,7 +41,7 @@ export function service(main, id) {
       { head: 'Share', number: true, value: (row) => row.share, text: (row) => percent(row.share) },
       { head: 'In flight', number: true, optional: true, value: (row) => row.in_flight },
       { head: 'Latency', number: true, optional: true, value: (row) => row.latency_estimate_ms, text: (row) => ms(row.latency_estimate_ms) },
-      { head: 'Why', kind: 'wrap soft', value: (row) => [row.reason, row.last_connect_error].filter(Boolean).join('; ') },
+      { head: 'Why', kind: 'wrap soft', value: (row) => [row.reason, row.is_silent && 'it has not answered a PING', row.last_connect_error].filter(Boolean).join('; ') },
       { head: 'Seen by', optional: true, value: (row) => `${row.seen_by}, worker ${row.worker}` }] });
   const callers = new Table({ label: 'Callers', key: (row) => row.from, open: (row) => go(row.from), empty: 'No caller now.',
     columns: [{ head: 'Caller', kind: 'name', value: (row) => row.from }, ...figures, denied, encrypted] });
