@@ -61,8 +61,9 @@ fn check_certificate(bytes: &[u8]) {
 }
 
 fn check_request(bytes: &[u8]) {
-    let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
-    match AUTHORITY.sign(&cart(), bytes, validity) {
+    let now = SystemTime::now();
+    let validity = Validity::starting(now, SVID_LIFETIME);
+    match AUTHORITY.sign(&cart(), bytes, validity, now) {
         Ok(certificate) => assert_eq!(peer_id(&[certificate]), Ok(cart())),
         Err(error) => check_line(&error),
     }

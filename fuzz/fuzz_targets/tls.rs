@@ -23,7 +23,7 @@ fn identity() -> &'static TlsIdentity {
         let id: SpiffeId = "spiffe://example.org/ns/shop/sa/cart".parse().expect("an id");
         let request = Request::new(id.clone()).expect("a request");
         let certificate =
-            authority.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME)).expect("a certificate");
+            authority.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME), now).expect("a certificate");
         let bundle = TrustBundle::from_pem(authority.certificate_pem().as_bytes()).expect("a bundle");
         TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle)
     })

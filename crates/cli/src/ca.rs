@@ -95,8 +95,9 @@ fn issue(
 ) -> Result<(), Box<dyn Error>> {
     let authority = read_authority(directory)?;
     let id = SpiffeId { trust_domain: authority.trust_domain().clone(), workload: workload.clone() };
-    let wanted = validity(SystemTime::now(), lifetime, not_before);
-    let validity = authority.capped(wanted)?;
+    let now = SystemTime::now();
+    let wanted = validity(now, lifetime, not_before);
+    let validity = authority.capped(wanted, now)?;
     let intermediates = authority.intermediates(&read_bundle(directory)?);
     if intermediates.len() >= CHAIN_MAX_CERTIFICATES {
         return Err(format!(
@@ -108,7 +109,7 @@ fn issue(
         )
         .into());
     }
-    let pair = authority.issue_key_pair(&id, validity)?.followed_by(&intermediates);
+    let pair = authority.issue_key_pair(&id, validity, now)?.followed_by(&intermediates);
     write_key_pair(out, &pair)?;
     // Print `not_after` in whole seconds, as the certificate stores it.
     let end = jiff::Timestamp::from_second(jiff::Timestamp::try_from(validity.not_after)?.as_second())?;

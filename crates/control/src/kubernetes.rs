@@ -195,18 +195,13 @@ impl KubernetesSource {
     /// Applies a change. Most events of a busy cluster change nothing that the mesh depends on, so they must not cause
     /// work for the whole mesh.
     fn take(&mut self, (kind, change): (Kind, Change)) {
-        let namespace = match &change {
-            Change::Applied(name, _) => Some(name.namespace.clone()),
-            _ => None,
-        };
-        let namespace = namespace.as_deref();
-        let News { is_change, problems, until_then, is_mended } = self.index.take(kind, change);
+        let News { is_change, problems, until_then, mended } = self.index.take(kind, change);
         self.is_behind |= is_change;
         for problem in &problems {
-            tracing::warn!(namespace, "{problem}; until then {until_then}");
+            tracing::warn!(namespace = problem.place.namespace(), "{problem}; until then {until_then}");
         }
-        if is_mended {
-            tracing::info!(%kind, namespace, "an invalid object is valid again");
+        if let Some(namespace) = mended {
+            tracing::info!(%kind, %namespace, "an invalid object is valid again");
         }
     }
 

@@ -103,8 +103,11 @@ pub enum SignError {
         /// The authority's trust domain.
         ours: TrustDomain,
     },
-    /// The authority itself has expired.
-    #[error("the authority's own certificate has expired; make another with leno ca init and rotate to it")]
+    /// The authority itself has expired, or expires before the certificate would start.
+    #[error(
+        "the authority's own certificate has expired, or expires before the new certificate starts; make another with leno \
+         ca init and rotate to it"
+    )]
     Expired,
     /// Making a key or a signature failed.
     #[error("the certificate could not be made: {0}")]
@@ -140,7 +143,7 @@ impl Authority {
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn delegate(&self, now: SystemTime, lifetime: Duration) -> Result<Self, SignError> {
-        let (key, validity) = (KeyPair::generate()?, self.capped(Validity::starting(now, lifetime))?);
+        let (key, validity) = (KeyPair::generate()?, self.capped(Validity::starting(now, lifetime), now)?);
         let mut params = authority_params(&self.trust_domain, validity, 0)?;
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -219,14 +222,20 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// Issues a certificate to `id` for the key in a request (RFC 2986, in DER).
+    /// Issues a certificate to `id` at the time `now`, for the key in a request (RFC 2986, in DER).
     ///
     /// The new certificate expires no later than the authority's own certificate.
     ///
     /// # Errors
     /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
-    pub fn sign(&self, id: &SpiffeId, csr: &[u8], validity: Validity) -> Result<CertificateDer<'static>, SignError> {
-        self.sign_with_names(id, csr, &[], validity)
+    pub fn sign(
+        &self,
+        id: &SpiffeId,
+        csr: &[u8],
+        validity: Validity,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, SignError> {
+        self.sign_with_names(id, csr, &[], validity, now)
     }
 
     /// Like [`Authority::sign`], with DNS names in addition to the SPIFFE id: for the control plane's own certificate,
@@ -241,6 +250,7 @@ impl Authority {
         csr: &[u8],
         dns_names: &[DnsName<'_>],
         validity: Validity,
+        now: SystemTime,
     ) -> Result<CertificateDer<'static>, SignError> {
         if csr.len() > CSR_MAX_BYTES {
             return Err(SignError::TooLong(csr.len()));
@@ -254,16 +264,16 @@ impl Authority {
         if let Some(other) = request.params.subject_alt_names.iter().find(|other| **other != name) {
             return Err(SignError::WrongName { found: shown(other), wanted: id.clone() });
         }
-        Ok(self.certify(id, dns_names, &request.public_key, validity)?.into())
+        Ok(self.certify(id, dns_names, &request.public_key, validity, now)?.into())
     }
 
     /// Makes a key pair and a certificate for it, for a program that is not a proxy.
     ///
     /// # Errors
     /// [`SignError`] in the same cases as [`Authority::sign`].
-    pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity) -> Result<KeyPairPem, SignError> {
+    pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity, now: SystemTime) -> Result<KeyPairPem, SignError> {
         let key = KeyPair::generate()?;
-        let certificate = self.certify(id, &[], &key, validity)?.pem();
+        let certificate = self.certify(id, &[], &key, validity, now)?.pem();
         Ok(KeyPairPem { certificate, private_key: key.serialize_pem() })
     }
 
@@ -273,13 +283,14 @@ impl Authority {
         dns_names: &[DnsName<'_>],
         key: &impl PublicKeyData,
         validity: Validity,
+        now: SystemTime,
     ) -> Result<Certificate, SignError> {
         if id.trust_domain != self.trust_domain {
             return Err(SignError::WrongTrustDomain { wanted: id.clone(), ours: self.trust_domain.clone() });
         }
         let purposes = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let names: Result<Vec<_>, _> = [uri(id)].into_iter().chain(dns_names.iter().map(dns)).collect();
-        self.certify_names(names?, purposes, key, validity)
+        self.certify_names(names?, purposes, key, validity, now)
     }
 
     /// Issues a certificate with exactly these names and key usages.
@@ -289,8 +300,9 @@ impl Authority {
         purposes: Vec<ExtendedKeyUsagePurpose>,
         key: &impl PublicKeyData,
         validity: Validity,
+        now: SystemTime,
     ) -> Result<Certificate, SignError> {
-        let mut params = params(self.capped(validity)?, &random_serial()?);
+        let mut params = params(self.capped(validity, now)?, &random_serial()?);
         params.subject_alt_names = names;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = purposes;
@@ -302,10 +314,10 @@ impl Authority {
     /// This limit applies to every certificate that the authority issues.
     ///
     /// # Errors
-    /// [`SignError::Expired`] if the authority's own certificate has expired at the time of the issue. This time is
-    /// [`CLOCK_SKEW`] after the start of the validity: see [`Validity::starting`].
-    pub fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
-        if validity.not_before + CLOCK_SKEW >= self.validity.not_after {
+    /// [`SignError::Expired`] if the authority's own certificate has expired at `now`, the time of the issue, or expires
+    /// before the validity starts.
+    pub fn capped(&self, validity: Validity, now: SystemTime) -> Result<Validity, SignError> {
+        if now.max(validity.not_before) >= self.validity.not_after {
             return Err(SignError::Expired);
         }
         Ok(Validity { not_after: validity.not_after.min(self.validity.not_after), ..validity })

@@ -18,7 +18,7 @@ fn day() -> Validity {
 /// with `key`.
 fn sign(params: &CertificateParams, key: &KeyPair) -> Result<CertificateDer<'static>, SignError> {
     let csr = params.serialize_request(key).expect("a request");
-    authority("example.org").sign(&id("cart"), csr.der(), day())
+    authority("example.org").sign(&id("cart"), csr.der(), day(), SystemTime::now())
 }
 
 fn key() -> KeyPair {
@@ -62,7 +62,7 @@ fn a_certificate_starts_before_now_and_ends_after_its_lifetime() {
     let now = SystemTime::now();
     let request = Request::new(id("cart")).expect("a request");
     let ca = authority("example.org");
-    let certificate = ca.sign(&id("cart"), request.csr(), Validity::starting(now, HOUR)).expect("a certificate");
+    let certificate = ca.sign(&id("cart"), request.csr(), Validity::starting(now, HOUR), now).expect("a certificate");
     let found = validity(&certificate).expect("it has dates");
     let (backdated, left) = (now.duration_since(found.not_before), found.not_after.duration_since(now));
     let second = Duration::from_secs(1);
@@ -76,7 +76,7 @@ fn serial_numbers_are_random_positive_and_long() {
     let csr = named(Vec::new()).serialize_request(&key).expect("a request");
     let serials: Vec<_> = (0..50)
         .map(|_| {
-            let certificate = ca.sign(&id("cart"), csr.der(), day()).expect("a certificate");
+            let certificate = ca.sign(&id("cart"), csr.der(), day(), SystemTime::now()).expect("a certificate");
             parse(&certificate).raw_serial().to_vec()
         })
         .collect();
@@ -119,7 +119,7 @@ fn a_request_that_is_not_signed_with_its_own_key_is_refused() {
     for position in [position_of(key.public_key_raw()) + 1, position_of(b"sa/cart") + 3, csr.len() - 1] {
         let mut changed = csr.clone();
         changed[position] ^= 1;
-        let signed = ca.sign(&id("cart"), &changed, day());
+        let signed = ca.sign(&id("cart"), &changed, day(), SystemTime::now());
         assert!(matches!(signed, Err(SignError::Request(_))), "byte {position}: {signed:?}");
     }
 }
@@ -129,7 +129,7 @@ fn keys_of_other_kinds_and_requests_that_are_too_long_are_refused() {
     let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).expect("a key");
     assert!(matches!(sign(&named(Vec::new()), &p384), Err(SignError::KeyKind)));
     let long = vec![48; CSR_MAX_BYTES + 1];
-    let refused = authority("example.org").sign(&id("cart"), &long, day());
+    let refused = authority("example.org").sign(&id("cart"), &long, day(), SystemTime::now());
     assert!(matches!(refused, Err(SignError::TooLong(_))), "{refused:?}");
 }
 
@@ -139,13 +139,14 @@ fn the_longest_id_fits_into_a_request() {
     let longest = format!("spiffe://{}/ns/{name}/sa/{name}", "d".repeat(255)).parse::<SpiffeId>().expect("an id");
     let ca = authority(longest.trust_domain.as_str());
     let request = Request::new(longest.clone()).expect("a request");
-    assert!(ca.sign(&longest, request.csr(), day()).is_ok(), "{} bytes", request.csr().len());
+    assert!(ca.sign(&longest, request.csr(), day(), SystemTime::now()).is_ok(), "{} bytes", request.csr().len());
 }
 
 #[test]
 fn workloads_of_another_trust_domain_are_not_certified() {
     let request = Request::new(id("cart")).expect("a request");
-    let error = authority("example.com").sign(&id("cart"), request.csr(), day()).expect_err("it is refused");
+    let error =
+        authority("example.com").sign(&id("cart"), request.csr(), day(), SystemTime::now()).expect_err("it is refused");
     assert!(error.to_string().contains("is not of this authority's trust domain, example.com"), "{error}");
 }
 
@@ -155,12 +156,13 @@ fn no_certificate_outlives_its_authority() {
     let old = Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now() - ten_years + HOUR)
         .expect("an authority");
     let request = Request::new(id("cart")).expect("a request");
-    let certificate = old.sign(&id("cart"), request.csr(), day()).expect("a certificate");
+    let certificate = old.sign(&id("cart"), request.csr(), day(), SystemTime::now()).expect("a certificate");
     let left = validity(&certificate).expect("it has dates").not_after.duration_since(SystemTime::now());
     assert!(left.expect("in the future") <= HOUR);
 
-    let later = Validity::starting(SystemTime::now() + 2 * HOUR, SVID_LIFETIME);
-    assert!(matches!(old.sign(&id("cart"), request.csr(), later), Err(SignError::Expired)));
+    let later = SystemTime::now() + 2 * HOUR;
+    let signed = old.sign(&id("cart"), request.csr(), Validity::starting(later, SVID_LIFETIME), later);
+    assert!(matches!(signed, Err(SignError::Expired)));
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn an_authority_signs_nothing_from_the_moment_of_its_expiry() {
     let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
     let expiring = anchor.delegate(now, HOUR).expect("an authority");
     let request = Request::new(id("cart")).expect("a request");
-    let sign = |at: SystemTime| expiring.sign(&id("cart"), request.csr(), Validity::starting(at, SVID_LIFETIME));
+    let sign = |at: SystemTime| expiring.sign(&id("cart"), request.csr(), Validity::starting(at, SVID_LIFETIME), at);
     let second = Duration::from_secs(1);
     assert!(sign(now + HOUR - second).is_ok());
     // A new certificate is valid from some time before its issue, so the certificate would still overlap with the
@@ -180,13 +182,28 @@ fn an_authority_signs_nothing_from_the_moment_of_its_expiry() {
     assert!(matches!(anchor.delegate(anchor.validity().not_after, HOUR), Err(SignError::Expired)));
 }
 
+/// `leno ca issue --not-before` sets the start of a validity.
+#[test]
+fn an_early_or_late_start_of_the_validity_changes_nothing_about_the_authoritys_expiry() {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
+    let expiring = anchor.delegate(now, HOUR).expect("an authority");
+    let capped = |not_before: SystemTime, at: SystemTime| {
+        expiring.capped(Validity { not_before, not_after: not_before + HOUR }, at)
+    };
+    assert!(matches!(capped(now, now + 2 * HOUR), Err(SignError::Expired)), "an expired authority signs nothing");
+    let late = capped(now + HOUR - CLOCK_SKEW / 2, now).expect("the authority has not expired");
+    assert_eq!(late.not_after, expiring.validity().not_after);
+    assert!(matches!(capped(now + HOUR, now), Err(SignError::Expired)), "the certificate would never be valid");
+}
+
 #[test]
 fn an_authority_is_read_as_it_was_written() {
     let ca = authority("example.org");
     let again = Authority::from_pem(ca.certificate_pem(), &ca.key_pem()).expect("an authority");
     assert_eq!(again.trust_domain(), ca.trust_domain());
     let request = Request::new(id("cart")).expect("a request");
-    let certificate = again.sign(&id("cart"), request.csr(), day()).expect("a certificate");
+    let certificate = again.sign(&id("cart"), request.csr(), day(), SystemTime::now()).expect("a certificate");
     assert!(request.accept(vec![certificate], &crate::fixtures::bundle(&[&ca]), SystemTime::now()).is_ok());
 }
 
@@ -209,7 +226,7 @@ fn an_authoritys_certificate_names_its_trust_domain() {
 fn texts_that_make_no_authority_are_refused() {
     let (ca, other) = (authority("example.org"), authority("example.org"));
     let read = |certificate: &str, key: &str| Authority::from_pem(certificate, key).map(drop);
-    let pair = ca.issue_key_pair(&id("cart"), day()).expect("a key pair");
+    let pair = ca.issue_key_pair(&id("cart"), day(), SystemTime::now()).expect("a key pair");
     assert!(matches!(read(ca.certificate_pem(), &other.key_pem()), Err(BadAuthority::Mismatch)));
     assert!(matches!(read(&pair.certificate, &pair.private_key), Err(BadAuthority::Certificate)));
     assert!(matches!(read("", &ca.key_pem()), Err(BadAuthority::Certificate)));
@@ -223,7 +240,7 @@ fn peers_believe_a_delegate_by_its_anchor_alone() {
     let delegate = anchor.delegate(now, HOUR).expect("a delegate");
     let read = Authority::from_pem(delegate.certificate_pem(), &delegate.key_pem()).expect("the delegate");
     let request = Request::new(id("cart")).expect("a request");
-    let mut chain = vec![read.sign(request.id(), request.csr(), day()).expect("a certificate")];
+    let mut chain = vec![read.sign(request.id(), request.csr(), day(), SystemTime::now()).expect("a certificate")];
     chain.extend_from_slice(read.certificates());
     let svid = request.accept(chain, &bundle(&[&anchor]), now).expect("an SVID");
     // The SVID expires no later than its authority.
@@ -237,7 +254,7 @@ fn a_delegate_cannot_delegate() {
     let delegate = anchor.delegate(now, HOUR).expect("a delegate");
     let second = delegate.delegate(now, HOUR).expect("a certificate, though nobody believes it");
     let request = Request::new(id("cart")).expect("a request");
-    let mut chain = vec![second.sign(request.id(), request.csr(), day()).expect("a certificate")];
+    let mut chain = vec![second.sign(request.id(), request.csr(), day(), SystemTime::now()).expect("a certificate")];
     chain.extend([second.certificates(), delegate.certificates()].concat());
     request.accept(chain, &bundle(&[&anchor]), now).expect_err("a chain that is longer than the anchor allows");
 }

@@ -41,8 +41,9 @@ fn a_bundle_that_is_half_written_is_refused() {
 #[test]
 fn a_workloads_certificate_is_no_anchor() {
     let ca = authority("example.org");
-    let validity = Validity::starting(std::time::SystemTime::now(), SVID_LIFETIME);
-    let pair = ca.issue_key_pair(&id("cart"), validity).expect("a key pair");
+    let now = std::time::SystemTime::now();
+    let validity = Validity::starting(now, SVID_LIFETIME);
+    let pair = ca.issue_key_pair(&id("cart"), validity, now).expect("a key pair");
     let error = error_of(&format!("{}{}", ca.certificate_pem(), pair.certificate));
     assert_eq!(error.to_string(), "its certificate 2 is not of a certificate authority; remove it");
 }

@@ -15,8 +15,9 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn pair() -> KeyPairPem {
-    let validity = Validity::starting(std::time::SystemTime::now(), SVID_LIFETIME);
-    authority("example.org").issue_key_pair(&id("cart"), validity).expect("a key pair")
+    let now = std::time::SystemTime::now();
+    let validity = Validity::starting(now, SVID_LIFETIME);
+    authority("example.org").issue_key_pair(&id("cart"), validity, now).expect("a key pair")
 }
 
 #[test]

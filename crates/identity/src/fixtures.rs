@@ -30,7 +30,8 @@ pub(crate) fn bundle(authorities: &[&Authority]) -> TrustBundle {
 /// An SVID that is valid for `lifetime` from `start`, and was checked at `start`.
 pub(crate) fn svid_from(authority: &Authority, id: &SpiffeId, start: SystemTime, lifetime: Duration) -> Svid {
     let request = Request::new(id.clone()).expect("a request");
-    let certificate = authority.sign(id, request.csr(), Validity::starting(start, lifetime)).expect("a certificate");
+    let certificate =
+        authority.sign(id, request.csr(), Validity::starting(start, lifetime), start).expect("a certificate");
     request.accept(vec![certificate], &bundle(&[authority]), start).expect("an SVID")
 }
 

@@ -143,8 +143,9 @@ impl LocalIssuer {
             let (directory, found) = (self.directory.clone(), authority.trust_domain().clone());
             return Err(IssueError::TrustDomainChanged { directory, found, ours: self.trust_domain.clone() });
         }
-        let validity = Validity::starting(SystemTime::now(), self.lifetime);
-        let certificate = authority.sign_with_names(request.id(), request.csr(), &self.dns_names, validity)?;
+        let now = SystemTime::now();
+        let validity = Validity::starting(now, self.lifetime);
+        let certificate = authority.sign_with_names(request.id(), request.csr(), &self.dns_names, validity, now)?;
         let bundle = directory::read_bundle(&self.directory)?;
         let signer = Signer::of(authority.certificates());
         let chain = [vec![certificate], authority.intermediates(&bundle)].concat();

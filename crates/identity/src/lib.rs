@@ -16,7 +16,7 @@
 //! // The key stays with the workload; only the request goes to the authority.
 //! let request = Request::new("spiffe://example.org/ns/shop/sa/cart".parse()?)?;
 //! let validity = Validity::starting(now, Duration::from_secs(86_400));
-//! let certificate = authority.sign(request.id(), request.csr(), validity)?;
+//! let certificate = authority.sign(request.id(), request.csr(), validity, now)?;
 //! let svid = request.accept(vec![certificate], &bundle, now)?;
 //! svid.verify(&bundle, now)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

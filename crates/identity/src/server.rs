@@ -34,10 +34,15 @@ impl Authority {
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
-    pub fn certify_server(&self, names: &[DnsName<'_>], validity: Validity) -> Result<ServerCertificate, SignError> {
+    pub fn certify_server(
+        &self,
+        names: &[DnsName<'_>],
+        validity: Validity,
+        now: SystemTime,
+    ) -> Result<ServerCertificate, SignError> {
         let key = KeyPair::generate()?;
         let names: Result<Vec<_>, rcgen::Error> = names.iter().map(dns).collect();
-        let certificate = self.certify_names(names?, vec![ExtendedKeyUsagePurpose::ServerAuth], &key, validity)?;
+        let certificate = self.certify_names(names?, vec![ExtendedKeyUsagePurpose::ServerAuth], &key, validity, now)?;
         let not_after = validity.not_after.min(self.validity().not_after);
         Ok(ServerCertificate { certificate: certificate.into(), key: key.into(), not_after })
     }

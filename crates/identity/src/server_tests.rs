@@ -25,7 +25,7 @@ fn day() -> Validity {
 
 fn certified(authority: &Authority) -> ServerCertificate {
     let names = [NAME, "leno-control.leno"].map(|name| DnsName::try_from(name).expect("a DNS name"));
-    authority.certify_server(&names, day()).expect("a certificate")
+    authority.certify_server(&names, day(), SystemTime::now()).expect("a certificate")
 }
 
 /// A client like an API server: it has the anchor and does not know SPIFFE.
@@ -85,7 +85,8 @@ fn a_workload_never_gets_a_dns_name() {
         SanType::DnsName(NAME.try_into().expect("ASCII")),
     ];
     let csr = params.serialize_request(&KeyPair::generate().expect("a key")).expect("a request");
-    let refused = authority("example.org").sign(&id("cart"), csr.der(), day()).expect_err("no certificate");
+    let refused =
+        authority("example.org").sign(&id("cart"), csr.der(), day(), SystemTime::now()).expect_err("no certificate");
     assert!(matches!(&refused, SignError::WrongName { found, .. } if found == NAME), "{refused}");
 }
 
@@ -102,7 +103,8 @@ fn an_svid_with_dns_names_is_believed_by_clients_of_both_kinds() {
     let anchor = anchor();
     let names = [DnsName::try_from(NAME).expect("a DNS name")];
     let request = Request::new(id("control")).expect("a request");
-    let certificate = anchor.sign_with_names(&id("control"), request.csr(), &names, day()).expect("a certificate");
+    let certificate =
+        anchor.sign_with_names(&id("control"), request.csr(), &names, day(), SystemTime::now()).expect("a certificate");
     assert_eq!(peer_id(std::slice::from_ref(&certificate)), Ok(id("control")), "proxies see its SPIFFE id alone");
     let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
     let svid = request.accept(vec![certificate], &bundle, SystemTime::now()).expect("an SVID");

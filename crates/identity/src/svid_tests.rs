@@ -13,7 +13,7 @@ fn request() -> Request {
 /// Issues a certificate for the request `asked`, and passes it to the request `ours`.
 fn answered(ours: Request, asked: &Request) -> Result<Svid, SvidError> {
     let (ca, now) = (authority("example.org"), SystemTime::now());
-    let certificate = ca.sign(asked.id(), asked.csr(), Validity::starting(now, HOUR)).expect("a certificate");
+    let certificate = ca.sign(asked.id(), asked.csr(), Validity::starting(now, HOUR), now).expect("a certificate");
     ours.accept(vec![certificate], &bundle(&[&ca]), now)
 }
 
@@ -45,7 +45,7 @@ fn a_certificate_for_another_workload_is_refused_and_both_are_named() {
 #[test]
 fn a_certificate_that_its_own_bundle_does_not_vouch_for_is_refused() {
     let (ca, now, request) = (authority("example.org"), SystemTime::now(), request());
-    let certificate = ca.sign(&id("cart"), request.csr(), Validity::starting(now, HOUR)).expect("a certificate");
+    let certificate = ca.sign(&id("cart"), request.csr(), Validity::starting(now, HOUR), now).expect("a certificate");
     let error = request.accept(vec![certificate], &bundle(&[&authority("example.org")]), now).expect_err("no anchor");
     assert!(error.to_string().contains("UnknownIssuer"), "{error}");
 }
@@ -54,7 +54,8 @@ fn a_certificate_that_its_own_bundle_does_not_vouch_for_is_refused() {
 fn a_certificate_that_is_not_valid_now_is_refused() {
     for start in [SystemTime::now() - 2 * HOUR, SystemTime::now() + HOUR] {
         let (ca, request) = (authority("example.org"), request());
-        let certificate = ca.sign(&id("cart"), request.csr(), Validity::starting(start, HOUR)).expect("a certificate");
+        let certificate =
+            ca.sign(&id("cart"), request.csr(), Validity::starting(start, HOUR), start).expect("a certificate");
         let error = request.accept(vec![certificate], &bundle(&[&ca]), SystemTime::now()).expect_err("not now");
         assert!(matches!(error, SvidError::Refused(_)), "{error}");
     }

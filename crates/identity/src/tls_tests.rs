@@ -130,7 +130,7 @@ fn a_clients_certificate_that_serves_no_server_passes_again() {
     let now = SystemTime::now();
     let names = vec![SanType::URI(id("cart").to_string().try_into().expect("ASCII"))];
     let (key, validity) = (KeyPair::generate().expect("a key"), Validity { not_before: now, not_after: now + HOUR });
-    let leaf = ca.certify_names(names, vec![ExtendedKeyUsagePurpose::ClientAuth], &key, validity);
+    let leaf = ca.certify_names(names, vec![ExtendedKeyUsagePurpose::ClientAuth], &key, validity, now);
     let chain = [leaf.expect("a certificate").der().clone()];
     assert_eq!(identity(&ca, "web").verify_again(&chain, now), Ok(()));
     assert!(identity(&other, "web").verify_again(&chain, now).is_err(), "another anchor");

@@ -32,10 +32,10 @@ fn mesh() -> (TempDir, TlsIdentity) {
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now).expect("an authority");
     write_authority(directory.path(), &authority).expect("written");
     let day = Validity::starting(now, SVID_LIFETIME);
-    let pair = authority.issue_key_pair(&id("cart"), day).expect("a key pair");
+    let pair = authority.issue_key_pair(&id("cart"), day, now).expect("a key pair");
     write_key_pair(directory.path(), &pair).expect("written");
     let request = Request::new(id("web")).expect("a request");
-    let certificate = authority.sign(request.id(), request.csr(), day).expect("a certificate");
+    let certificate = authority.sign(request.id(), request.csr(), day, now).expect("a certificate");
     let bundle = read_bundle(directory.path()).expect("a bundle");
     let svid = request.accept(vec![certificate], &bundle, now).expect("an SVID");
     (directory, TlsIdentity::new(&svid, &bundle))

@@ -507,6 +507,12 @@ impl Cluster {
         self.cluster_ips.iter().any(|own| own.to_canonical() == ip.to_canonical())
     }
 
+    /// Returns whether `ip` is a virtual address of the cluster's Service, or an address of an endpoint.
+    pub fn has_ip(&self, ip: IpAddr) -> bool {
+        let is_at = |endpoint: &Endpoint| endpoint.address.ip().to_canonical() == ip.to_canonical();
+        self.has_cluster_ip(ip) || self.all_endpoints().any(is_at)
+    }
+
     /// Returns the second addresses of Pods that have an IPv4 and an IPv6 address. Each of these Pods is also in
     /// [`Self::endpoints`], with its first address.
     pub fn second_addresses(&self) -> impl Iterator<Item = &Endpoint> {

@@ -135,7 +135,14 @@ pub(crate) struct Args {
 
     /// Networks with the addresses of Pods and Services. While the control plane cannot be reached, the proxy relays
     /// connections to unknown addresses outside of these networks without waiting for an answer
-    #[arg(long, value_name = "CIDRS", value_delimiter = ',', requires = "control", default_value = proxy::CLUSTER_NETWORKS)]
+    // clap does not split a `default_value` at the delimiter.
+    #[arg(
+        long,
+        value_name = "CIDRS",
+        value_delimiter = ',',
+        requires = "control",
+        default_values = proxy::CLUSTER_NETWORKS.split(',')
+    )]
     pub(crate) cluster_networks: Vec<Network>,
 
     /// Take the sockets that `leno-proxy supervise` lends: inherited descriptors, which LENO_SUPERVISED lists

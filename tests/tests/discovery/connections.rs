@@ -28,8 +28,8 @@ const RULES: &str = "table inet leno {
 }";
 /// The source address of an application that calls an address outside of the cluster networks.
 const APPLICATION: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
-/// An address of this machine that is outside of the cluster networks.
-const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
+/// Two addresses of this machine that are outside of the cluster networks.
+const OUTSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 51, 100, 10), Ipv4Addr::new(198, 51, 100, 11)];
 /// Longest time for a read or write on a socket, and for a program.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -267,7 +267,7 @@ fn only_addresses_outside_of_the_cluster_networks_are_called_without_a_control_p
 #[ignore = "only_addresses_outside_of_the_cluster_networks_are_called_without_a_control_plane runs it, in a namespace"]
 #[test]
 fn without_an_answer_they_are_called() {
-    let (known, unknown) = (SocketAddr::from((OUTSIDE, 7001)), SocketAddr::from((OUTSIDE, 7002)));
+    let [known, unknown] = OUTSIDE.map(|ip| SocketAddr::from((ip, 7001)));
     // A Service with an address outside of the cluster networks.
     let mut control = Control::start(&[Service::new("known", &[echo_name("known")]).at(known)]);
     let proxy = start_proxy(control.xds(), &[]);

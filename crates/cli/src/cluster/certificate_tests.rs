@@ -11,7 +11,7 @@ fn a_workloads_certificate_says_who_it_is_who_signed_it_and_until_when() {
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
     let validity = Validity::starting(now, Duration::from_secs(DAY));
-    let pair = authority(now).issue_key_pair(&id, validity).expect("a certificate");
+    let pair = authority(now).issue_key_pair(&id, validity, now).expect("a certificate");
     let all = Certificate::read_all(pair.certificate.as_bytes()).expect("certificates");
     assert_eq!(all[0].uris, ["spiffe://example.org/ns/shop/sa/web"]);
     assert_eq!(all[0].validity.not_after, now + Duration::from_secs(DAY));

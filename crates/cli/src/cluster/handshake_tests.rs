@@ -14,8 +14,9 @@ fn the_chain_is_seen_in_a_handshake_that_needs_nobodys_trust() {
     let authority =
         Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
-    let validity = Validity::starting(SystemTime::now(), Duration::from_secs(60));
-    let pair = authority.issue_key_pair(&id, validity).expect("a certificate");
+    let now = SystemTime::now();
+    let validity = Validity::starting(now, Duration::from_secs(60));
+    let pair = authority.issue_key_pair(&id, validity, now).expect("a certificate");
     let presented: Vec<_> =
         CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<_, _>>().expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(pair.private_key.as_bytes()).expect("a key");

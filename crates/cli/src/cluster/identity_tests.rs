@@ -16,7 +16,7 @@ fn now() -> SystemTime {
 fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>) {
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now()).expect("an authority");
     let id = id.parse().expect("an id");
-    let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY)).expect("a certificate");
+    let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY), now()).expect("a certificate");
     let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<_, _>>().expect("PEM");
     (authority, chain)
 }
@@ -61,7 +61,7 @@ fn an_authority_that_expires_soon_is_named_once() {
     let (anchor, _) = certified("spiffe://example.org/ns/shop/sa/web");
     let authority = anchor.delegate(now(), 30 * DAY).expect("an authority");
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
-    let pair = authority.issue_key_pair(&id, Validity::starting(now(), 30 * DAY)).expect("a certificate");
+    let pair = authority.issue_key_pair(&id, Validity::starting(now(), 30 * DAY), now()).expect("a certificate");
     let pem = [pair.certificate.as_str(), authority.certificate_pem()].concat();
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().expect("PEM");
     let own = bundle(anchor.certificate_pem());

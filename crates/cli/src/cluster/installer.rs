@@ -55,12 +55,18 @@ impl Installer {
         }
     }
 
-    /// The command that changes one value of the installation, for example `control.replicas=3`.
+    /// The command that changes one value of the installation, for example `control.replicas=3`. The value may have
+    /// commas.
     pub(crate) fn set(&self, value: &str) -> String {
         match self {
             Self::Leno => format!("leno upgrade --set {value} | kubectl apply -f -"),
-            // Without this flag, Helm would reset all values that the command does not name.
             Self::Helm(release) => {
+                // Helm splits the argument at commas, and a shell would remove the backslashes that prevent this.
+                let value = match value.contains(',') {
+                    true => format!("'{}'", value.replace(',', "\\,")),
+                    false => value.to_owned(),
+                };
+                // Without this flag, Helm would reset all values that the command does not name.
                 format!("{} --reset-then-reuse-values --set {value}", helm_upgrade(release))
             }
         }

@@ -16,6 +16,9 @@ fn a_release_of_helm_is_changed_with_helm_and_any_other_installation_with_leno()
     let upgrade = "helm upgrade mesh charts/leno --namespace leno";
     assert_eq!((helm.upgrade(), helm.install()), (upgrade.to_owned(), upgrade.to_owned()));
     assert_eq!(helm.set("a.b=c"), format!("{upgrade} --reset-then-reuse-values --set a.b=c"));
+    // Helm reads a comma as the beginning of another value.
+    assert_eq!(leno.set("a.b=c,d"), "leno upgrade --set a.b=c,d | kubectl apply -f -");
+    assert_eq!(helm.set("a.b=c,d"), format!("{upgrade} --reset-then-reuse-values --set 'a.b=c\\,d'"));
 }
 
 #[test]

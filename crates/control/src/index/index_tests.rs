@@ -327,12 +327,12 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     assert_eq!(news.problems.len(), 1, "{news:?}");
     // The second time, the same error is not reported again.
     let again = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
-    assert!(again.problems.is_empty() && !again.is_mended, "{again:?}");
+    assert!(again.problems.is_empty() && again.mended.is_none(), "{again:?}");
     assert_eq!(index.problems().count(), 1);
     assert_eq!(index.translate().mesh.policies(), before.policies());
 
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
-    assert!(news.is_mended && index.problems().count() == 0);
+    assert!(news.mended.is_some() && index.problems().count() == 0);
 }
 
 /// A policy for port 8080 with an identity that cannot be parsed.
@@ -454,7 +454,7 @@ fn a_service_that_never_was_right_stays_in_the_mesh_without_its_invalid_annotati
     assert_eq!(settings(&mut index), Some((Default::default(), 8)));
 
     let valid = json!({ "leno.dev/max-connections-per-endpoint": "9" });
-    assert!(apply(&mut index, Kind::Service, "echo", a_service(&valid)).is_mended);
+    assert!(apply(&mut index, Kind::Service, "echo", a_service(&valid)).mended.is_some());
     let news = apply(&mut index, Kind::Service, "echo", wrong());
     assert_eq!(news.until_then, "its last valid annotations, ports and addresses stay in force");
     assert_eq!(settings(&mut index), Some((Default::default(), 9)));
@@ -530,7 +530,9 @@ fn a_slice_with_invalid_annotations_has_the_endpoints_that_it_has_now() {
         index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-b")));
     }
     let valid = json!({ "leno.dev/controller": "deployment/other" });
-    assert!(apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&valid, &[("", "10.0.0.7")])).is_mended);
+    assert!(
+        apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice_with(&valid, &[("", "10.0.0.7")])).mended.is_some()
+    );
     assert_eq!(shown(&mut index), ["10.0.0.7 deployment/other"]);
 }
 

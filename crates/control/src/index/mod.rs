@@ -131,8 +131,8 @@ pub struct News {
     pub problems: Vec<Problem>,
     /// Describes what of the object is in force until its errors are corrected; empty without errors.
     pub until_then: String,
-    /// Whether the object had errors before the change and has none now.
-    pub is_mended: bool,
+    /// The namespace of the object, if the object had errors before the change and has none now.
+    pub mended: Option<Box<str>>,
 }
 
 impl Entry {
@@ -398,11 +398,11 @@ impl Index {
         (entry.revision, entry.digest) = (revision, Some(digest));
         match read {
             Ok(Manifest { mut objects, notices }) => {
-                let is_mended = !entry.problems.is_empty();
+                let mended = (!entry.problems.is_empty()).then(|| name.namespace.clone());
                 let revision = std::mem::take(&mut entry.revision);
                 *entry = Entry { notices, revision, digest: Some(digest), ..Entry::default() };
                 entry.put(objects.pop(), &self.pods);
-                News { is_change: true, is_mended, ..News::default() }
+                News { is_change: true, mended, ..News::default() }
             }
             Err(Invalid { problems, notices, stand_in, bare }) => {
                 let is_news = entry.problems != problems;
@@ -422,7 +422,7 @@ impl Index {
                 }
                 let until_then = entry.until_then(kind);
                 let problems = if is_news { problems } else { Vec::new() };
-                News { is_change: true, problems, until_then, is_mended: false }
+                News { is_change: true, problems, until_then, mended: None }
             }
         }
     }

@@ -73,7 +73,7 @@ impl Signing {
         dns_names: &[DnsName<'_>],
     ) -> Result<Vec<CertificateDer<'static>>, SignError> {
         let validity = Validity::starting(now, SVID_LIFETIME);
-        let certificate = self.authority.sign_with_names(id, csr, dns_names, validity)?;
+        let certificate = self.authority.sign_with_names(id, csr, dns_names, validity, now)?;
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
 
@@ -83,8 +83,8 @@ impl Signing {
     /// # Errors
     /// [`SignError`] if the authority has expired.
     pub(crate) fn certify_server(&self, names: &[DnsName<'_>]) -> Result<(ServerConfig, SystemTime), SignError> {
-        let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
-        let certificate = self.authority.certify_server(names, validity)?;
+        let now = SystemTime::now();
+        let certificate = self.authority.certify_server(names, Validity::starting(now, SVID_LIFETIME), now)?;
         let not_after = certificate.not_after;
         Ok((certificate.into_config(&self.intermediates), not_after))
     }

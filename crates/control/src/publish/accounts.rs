@@ -6,7 +6,9 @@
 //! accounts of each namespace. A stream may have to end so that a client of another account finds room. All holders
 //! together stay within the capacity, with three exceptions:
 //!
-//! - responses: the latest response of a namespace may exceed the capacity ([`Account::hold`]);
+//! - responses: an account without bytes in transit may have one even if nothing is free, while its namespace uses at
+//!   most an equal part ([`Ledger::may_respond`]). So responses may use up to twice the capacity, and the latest response
+//!   comes on top ([`Account::hold`]). The memory that is reserved for bytes in transit is twice the capacity, too;
 //! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
 //! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
 //!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then

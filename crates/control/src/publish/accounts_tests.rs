@@ -169,6 +169,22 @@ fn an_identity_without_unread_bytes_gets_a_response_while_other_namespaces_leave
     assert!(!late.may_send(), "the namespace has more than an equal part");
 }
 
+#[test]
+fn however_many_namespaces_leave_responses_unread_they_take_at_most_twice_the_limit() {
+    let accounts = accounts(1_000, 1);
+    let (mut streams, mut unread) = (Vec::new(), Vec::new());
+    // The namespaces come one after another, so that the earlier ones have more than an equal part.
+    for number in 0..400 {
+        let (namespace, name) = (number / 20, number % 20);
+        let id = format!("spiffe://cluster.local/ns/n{namespace}/sa/s{name}").parse().expect("a SPIFFE id");
+        let stream = accounts.open(Holder::Identity(id), [10, 0, 0, 2].into(), Instant::now());
+        streams.push(stream.expect("there is room"));
+        unread.extend(streams.iter().filter(|stream| stream.may_send()).map(|stream| stream.hold(100)));
+    }
+    let used = accounts.lock().ledger.used(Resource::Bytes);
+    assert!((1_900..=2_100).contains(&used), "{used}");
+}
+
 #[tokio::test]
 async fn a_request_that_finds_no_room_displaces_a_stream_whose_client_does_not_read() {
     let accounts = accounts(10, 1);

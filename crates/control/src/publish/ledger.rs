@@ -28,7 +28,7 @@
 //!   another account of its namespace, that uses more than the request's own would. So large requests find room beside
 //!   clients that do not read.
 //! - Responses displace no stream ([`Ledger::may_respond`]): they wait until the namespace uses less, or more is free.
-//!   So clients that do not read fill the part of their own namespace only.
+//!   So clients that do not read fill the part of their own namespace only. Their streams end after a while (`UNREAD_MAX`).
 //!
 //! The streams and names of a displaced stream are free at once. Its bytes count until they have left the memory: the
 //! client may take seconds to read them. Only the bytes of a stream that was displaced for its bytes make room for
@@ -41,7 +41,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::accounts::{Displaced, Exhausted, Holder};
-use super::limits::{Capacity, DISPLACEMENTS_BURST};
+use super::limits::{Capacity, DISPLACEMENTS_BURST, RESPONSES_FACTOR};
 use super::pace::Purse;
 
 /// What a client uses, and a limit bounds.
@@ -320,16 +320,18 @@ impl Ledger {
     /// Whether a response may be written for a stream:
     ///
     /// - An account may use as many bytes as it leaves free for its namespace, and the namespace as many as it leaves
-    ///   free for others. So one account takes at most a third of the limit, and one namespace at most half, except for
-    ///   the latest response.
-    /// - An account without bytes in transit may have one response, while its namespace uses at most an equal part of
-    ///   the limit. So other namespaces that leave nothing free do not stop its responses.
+    ///   free for others. So one account takes at most a third of the limit, and one namespace at most half if other
+    ///   namespaces have streams, except for the latest response.
+    /// - An account without bytes in transit may have one response even if nothing is free, while its namespace uses at
+    ///   most an equal part of the limit, and all clients use less than twice the limit ([`RESPONSES_FACTOR`]). So one
+    ///   other namespace that leaves nothing free does not stop its responses.
     pub(super) fn may_respond(&self, key: &StreamKey) -> bool {
         let by_account = self.used_by_holder(key, Resource::Bytes);
         let by_namespace = self.used_by_namespace(key, Resource::Bytes);
         let equal_part = self.max(Resource::Bytes) / self.namespaces.len().max(1);
+        let has_room = self.used(Resource::Bytes) < self.max(Resource::Bytes).saturating_mul(RESPONSES_FACTOR);
         by_namespace.saturating_add(by_account) <= self.free(Resource::Bytes)
-            || (by_account == 0 && by_namespace <= equal_part)
+            || (by_account == 0 && by_namespace <= equal_part && has_room)
     }
 
     #[cfg(test)]

@@ -29,9 +29,13 @@ pub const REFUSED_NAMES_MAX: usize = 500;
 /// Then the client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new
 /// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
-/// Longest time that a client may take to read the end of its stream after the stream was displaced. Then the
-/// connection is closed, because responses that the client does not read take memory. If the stream was displaced for its
-/// bytes, the connection is closed at once.
+/// Longest time for which a response may stay unread. Then the stream ends: the response takes memory, and may leave no
+/// room for responses to other clients of the namespace. A client that reads 18 kB/s reads a full response
+/// ([`RESPONSE_BYTES`]) in this time. A client that answers no PING loses its connection earlier ([`KEEPALIVE`]).
+pub const UNREAD_MAX: Duration = Duration::from_secs(60);
+/// Longest time that a client may take to read the end of its stream after the stream was displaced, or was ended
+/// because of [`UNREAD_MAX`]. Then the connection is closed, because responses that the client does not read take memory.
+/// If the stream was displaced for its bytes, the connection is closed at once.
 pub const DISPLACED_MAX: Duration = Duration::from_secs(5);
 /// Number of streams that the requests of one namespace may displace in a burst, beyond [`DISPLACEMENTS_PER_SECOND`]. A
 /// request that needs more displacements is refused. A namespace of a thousand proxies can claim its part of a full
@@ -97,6 +101,9 @@ pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// If a client does not answer a PING within this time, the server closes the connection.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Unread responses may take this number of times [`Capacity::bytes_max`]. Above `bytes_max`, only clients without
+/// unread responses get responses.
+pub(super) const RESPONSES_FACTOR: usize = 2;
 /// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB. The memory includes
 /// the subscription to the policies of the client's own workload.
 const STREAM_BYTES: usize = 40 << 10;
@@ -118,7 +125,8 @@ pub struct Capacity {
     pub streams_max: usize,
     /// Maximum number of subscriptions of all kinds, over all streams.
     pub names_max: usize,
-    /// Maximum number of bytes of incomplete requests, and of responses that clients have not read.
+    /// Maximum number of bytes of incomplete requests, and of responses that clients have not read. Beyond this number,
+    /// clients without unread responses still get responses, until all clients use twice this number.
     pub bytes_max: usize,
 }
 
@@ -128,7 +136,8 @@ impl Capacity {
         Self {
             streams_max: XDS_STREAMS.of(memory) / STREAM_BYTES,
             names_max: XDS_NAMES.of(memory) / NAME_BYTES,
-            bytes_max: XDS_BYTES.of(memory),
+            // Responses may take up to twice this number.
+            bytes_max: XDS_BYTES.of(memory) / RESPONSES_FACTOR,
         }
     }
 

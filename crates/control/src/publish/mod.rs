@@ -9,7 +9,7 @@
 //! send; `catalog` encodes each resource once for all clients, `kept` stores the encoded resources within a memory
 //! budget, and `departed` stores removed clusters for clients that still need them. `accept` accepts connections,
 //! `service` answers calls, and `stream` is one client's loop. `accounts`, with `ledger` and `metered`, limits how much
-//! each namespace and each identity may use; `pace` and `sources` limit the rates of each identity. `refused` tells a
+//! each namespace and each identity may use, and `unread` ends streams that are not read; `pace` and `sources` limit the rates of each identity. `refused` tells a
 //! client which names exceed a limit. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
@@ -37,6 +37,7 @@ mod state;
 mod stream;
 mod subject;
 mod subscribers;
+mod unread;
 mod variant;
 mod version;
 mod watchers;

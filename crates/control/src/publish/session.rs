@@ -9,7 +9,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::body::Bytes;
 use leno_xds::Kind;
 use leno_xds::limits::NAME_MAX_BYTES;
 use leno_xds::name::INBOUND;
@@ -113,18 +112,6 @@ impl Context<'_> {
         if !self.subscribers.has(subject) {
             (self.catalog)().forget(subject);
         }
-    }
-}
-
-/// A response that the client has not read yet.
-struct Unread {
-    response: Bytes,
-    _held: Held,
-}
-
-impl AsRef<[u8]> for Unread {
-    fn as_ref(&self) -> &[u8] {
-        &self.response
     }
 }
 
@@ -363,12 +350,9 @@ impl Session {
         Some(wait.max(CHECK_EVERY.saturating_mul(account.streams_of_namespace())))
     }
 
-    /// Counts a response's bytes against the holder until the client has read the response.
-    pub(crate) fn until_read(&self, response: Bytes) -> Bytes {
-        match &self.account {
-            Some(account) => Bytes::from_owner(Unread { _held: account.hold(response.len()), response }),
-            None => response,
-        }
+    /// Counts a response's bytes against the holder until the returned value is dropped; `None` if the stream has ended.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
+        self.account.as_ref().map(|account| account.hold(bytes))
     }
 
     /// Returns the time to wait before the next request is read, if the holder's clients have too many bytes of unread

@@ -487,7 +487,7 @@ fn only_a_stream_with_something_to_send_pauses_and_checks_less_often_beside_many
     let clients: Vec<Client<'_>> = (0..1_000).map(client).collect();
     let now = std::time::Instant::now();
     let pause = |client: &Client<'_>| client.with_session(|session| session.must_pause(now));
-    let unread = clients[0].with_session(|session| session.until_read(vec![0; 600].into()));
+    let unread = clients[0].with_session(|session| session.hold(600));
     assert_eq!(pause(&clients[1]), None, "nothing is due");
     wanted(&clients[1], Kind::Cluster, &["echo.default:80".to_owned()]).expect("within limits");
     assert_eq!(pause(&clients[1]), Some(1_000 * CHECK_EVERY));

@@ -18,7 +18,7 @@ use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::ignored::program;
 use super::ledger::Resource;
-use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
+use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX, UNREAD_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
 use super::refused::RefusedNames;
@@ -26,6 +26,7 @@ use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
 use super::state::State;
 use super::subscribers::{ClientId, Mailbox};
+use super::unread::UnreadResponses;
 use super::variant::Exchange;
 use crate::accept::Peer;
 
@@ -50,6 +51,7 @@ struct Stream {
     introduction: Introduction,
     session: Arc<Mutex<Session>>,
     mailbox: Arc<Mailbox>,
+    unread: Arc<UnreadResponses>,
 }
 
 pub(super) struct Requests<R> {
@@ -76,14 +78,19 @@ pub(crate) async fn serve<E: Exchange>(
 ) {
     let mut displacement = account.displacement();
     let (presence, address) = (peer.presence.clone(), peer.address);
-    let mut cause = None;
+    let unread = Arc::new(UnreadResponses::default());
+    let mut closing = None;
     let ended = tokio::select! {
         biased;
         why = displaced(&state, &mut displacement, address) => {
-            cause = Some(why.resource);
+            closing = Some(Closing::of_displaced(&why));
             Err(exhausted(why))
         }
-        ended = talk::<E>(&state, account, peer, &mut requests, &responses) => ended,
+        () = unread.wait_until_late() => {
+            closing = Some(Closing { after: DISPLACED_MAX, why: NOT_READ });
+            Err(not_read(address))
+        }
+        ended = talk::<E>(&state, account, peer, &mut requests, &responses, &unread) => ended,
         () = responses.closed() => Ok(()),
     };
     let status = match ended {
@@ -102,24 +109,58 @@ pub(crate) async fn serve<E: Exchange>(
         let _ = responses.send(Box::new(Err(status))).await;
         responses.closed().await;
     };
-    // Responses that the client has not read yet still count, so the stream can be displaced even now.
+    // Responses that the client has not read yet still count. So the stream can be displaced even now, and a client that
+    // sends no further requests must read its responses, too.
     let is_late = async {
-        let cause = match cause {
-            Some(cause) => cause,
-            None => displaced(&state, &mut displacement, address).await.resource,
+        let Closing { after, why } = match closing {
+            Some(closing) => closing,
+            None => tokio::select! {
+                why = displaced(&state, &mut displacement, address) => Closing::of_displaced(&why),
+                () = unread.wait_until_late() => Closing { after: Duration::ZERO, why: NOT_READ },
+            },
         };
-        // A request takes the place of bytes of this stream, but they stay in memory until the connection is closed.
-        if cause == Resource::Bytes {
-            return "closed at once, to free the bytes of a displaced stream";
-        }
-        sleep(DISPLACED_MAX).await;
-        "a displaced stream was not read to its end"
+        sleep(after).await;
+        why
     };
     tokio::select! {
         biased;
         () = read_to_the_end => {}
         why = is_late => presence.close(why.to_owned()),
     }
+}
+
+/// The end of a connection on which a stream was ended: the time for the client to read the end of the stream, and the
+/// reason for the log.
+struct Closing {
+    after: Duration,
+    why: &'static str,
+}
+
+/// The reason to close a connection whose client does not read.
+const NOT_READ: &str = "a client did not read its responses";
+
+impl Closing {
+    fn of_displaced(why: &Displaced) -> Self {
+        match why.resource {
+            // A request takes the place of bytes of this stream, but they stay in memory until the connection is closed.
+            Resource::Bytes => {
+                Self { after: Duration::ZERO, why: "closed at once, to free the bytes of a displaced stream" }
+            }
+            Resource::Streams | Resource::Names => {
+                Self { after: DISPLACED_MAX, why: "a displaced stream was not read to its end" }
+            }
+        }
+    }
+}
+
+/// Logs that a client has not read a response, and returns the status that ends its stream.
+fn not_read(address: SocketAddr) -> Status {
+    let why = format!(
+        "the stream was closed because the client has not read a response for {} s; read all responses, and connect again",
+        UNREAD_MAX.as_secs()
+    );
+    tracing::warn!(%address, "xds: {why}");
+    Status::unavailable(why)
 }
 
 /// Waits until the stream is displaced; logs and returns the reason. `count` in the log is the number of streams that were
@@ -139,6 +180,7 @@ async fn talk<E: Exchange>(
     peer: Peer,
     requests: &mut Requests<E::Request>,
     responses: &Responses,
+    unread: &Arc<UnreadResponses>,
 ) -> Result<(), Status> {
     // Read requests and send responses no faster than the client's rate limits allow. The client's other streams share
     // these limits.
@@ -150,7 +192,7 @@ async fn talk<E: Exchange>(
             return Ok(());
         };
         let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
-        let stream = Stream::join::<E>(state.clone(), account, &peer, node);
+        let stream = Stream::join::<E>(state.clone(), account, &peer, node, unread.clone());
         let taken = stream.take::<E>(&first)?;
         drop(first);
         (stream, taken)
@@ -246,7 +288,13 @@ async fn after_what_is_ready(until: Option<Instant>) {
 }
 
 impl Stream {
-    fn join<E: Exchange>(state: Arc<State>, account: Account, peer: &Peer, node: &Node) -> Self {
+    fn join<E: Exchange>(
+        state: Arc<State>,
+        account: Account,
+        peer: &Peer,
+        node: &Node,
+        unread: Arc<UnreadResponses>,
+    ) -> Self {
         let id = state.next_client();
         let introduction = Introduction {
             node: shortened(&node.id),
@@ -262,7 +310,7 @@ impl Stream {
         let Introduction { node, user_agent, address, .. } = &introduction;
         tracing::info!(node, user_agent, %address, "xds: a client connected");
         let mailbox = state.subscribers.join(id);
-        Self { state, id, introduction, session, mailbox }
+        Self { state, id, introduction, session, mailbox, unread }
     }
 
     /// Processes a request.
@@ -289,7 +337,10 @@ impl Stream {
             None => None,
         };
         let session = lock(&self.session);
-        let refusal = refusal.map(|refusal| session.until_read(refusal));
+        let refusal = refusal.map(|refusal| {
+            let held = session.hold(refusal.len());
+            self.unread.add(refusal, held)
+        });
         // A client may leave its answers about refused names unread. Then delay its next request, which could cause
         // another such answer.
         let wait = wait.max(session.unread_pause().filter(|_| has_refused));
@@ -337,8 +388,9 @@ impl Stream {
                 return Ok(None);
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
-            let message = lock(&self.session).until_read(framed(&E::respond(batch))?);
-            responses.send(Box::new(Ok(message))).await.map_err(gone)?;
+            let message = framed(&E::respond(batch))?;
+            let held = lock(&self.session).hold(message.len());
+            responses.send(Box::new(Ok(self.unread.add(message, held)))).await.map_err(gone)?;
         }
     }
 }

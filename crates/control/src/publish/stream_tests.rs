@@ -4,6 +4,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, Delt
 use futures_util::stream::{StreamExt, iter, pending};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use leno_xds::limits::NAME_MAX_BYTES;
 use tonic::body;
 use tonic_prost::ProstDecoder;
 
@@ -215,6 +216,53 @@ async fn a_stream_that_is_displaced_for_its_bytes_loses_its_connection_at_once()
         assert!((closes_after..closes_after + Duration::from_secs(1)).contains(&passed), "{passed:?}");
         drop((unread, request));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_a_response_unread_loses_its_stream_and_then_its_connection() {
+    let (state, presence) = (control_plane(), Presence::default());
+    let began = tokio::time::Instant::now();
+    let request = introduced(&["echo.default:80"]);
+    let mut responses = open_with::<Delta>(&state, account(&state), presence.clone(), &[&request]);
+    let unread = responses.recv().await.expect("a response").expect("the stream goes on");
+    let status = (*responses.recv().await.expect("a status")).expect_err("the stream ends");
+    assert_eq!(status.code(), Code::Unavailable, "{}", status.message());
+    assert!(status.message().contains("has not read a response for 60 s"), "{}", status.message());
+    let passed = began.elapsed();
+    assert!((UNREAD_MAX..UNREAD_MAX + Duration::from_secs(1)).contains(&passed), "{passed:?}");
+    while presence.closing().is_none() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let passed = began.elapsed() - UNREAD_MAX;
+    assert!((DISPLACED_MAX..DISPLACED_MAX + Duration::from_secs(1)).contains(&passed), "{passed:?}");
+    drop(unread);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_keeps_its_stream() {
+    let mut responses = open::<Delta>(&control_plane(), &[&introduced(&["echo.default:80"])]);
+    let unread = responses.recv().await.expect("a response").expect("the stream goes on");
+    sleep(UNREAD_MAX - Duration::from_secs(1)).await;
+    drop(unread);
+    assert!(tokio::time::timeout(UNREAD_MAX * 3, responses.recv()).await.is_err(), "nothing more is sent");
+}
+
+/// Otherwise a client could keep its responses unread by a request that ends its stream.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_a_response_unread_after_the_end_of_its_stream_loses_its_connection() {
+    let (state, presence) = (control_plane(), Presence::default());
+    let began = tokio::time::Instant::now();
+    let long = "n".repeat(NAME_MAX_BYTES + 1);
+    let requests = [&introduced(&["echo.default:80"]), &subscribe(Kind::Cluster, &[long.as_str()])];
+    let mut responses = open_with::<Delta>(&state, account(&state), presence.clone(), &requests);
+    let unread = responses.recv().await.expect("a response").expect("the stream goes on");
+    (*responses.recv().await.expect("a status")).expect_err("the name is too long");
+    while presence.closing().is_none() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let passed = began.elapsed();
+    assert!((UNREAD_MAX..UNREAD_MAX + Duration::from_secs(1)).contains(&passed), "{passed:?}");
+    drop(unread);
 }
 
 #[test]

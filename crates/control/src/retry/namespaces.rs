@@ -28,9 +28,12 @@ struct Failing {
 }
 
 impl FailingNamespaces {
-    /// Forgets the namespaces for which `needs_write` returns false.
+    /// Forgets the namespaces for which `needs_write` returns false. Keeps a namespace in which the next write has to
+    /// wait after an accepted one: otherwise another program could avoid the wait, by deleting the object and creating it
+    /// again.
     pub(crate) fn retain(&mut self, needs_write: impl Fn(&str) -> bool) {
-        self.0.retain(|namespace, _| needs_write(namespace));
+        let has_to_wait = |failing: &Failing| failing.is_accepted && !failing.retry.is_due();
+        self.0.retain(|namespace, failing| needs_write(namespace) || has_to_wait(failing));
     }
 
     /// Whether the latest write in a namespace failed, or was accepted so lately that the next one has to wait.

@@ -49,8 +49,8 @@ impl<F: Future> Default for Writes<F> {
 }
 
 impl<F: Future> Writes<F> {
-    /// Replaces the namespaces that may need a write. Forgets the failures in all other namespaces. Writes that have
-    /// begun continue.
+    /// Replaces the namespaces that may need a write. Forgets the failures in all other namespaces, but not the wait
+    /// after an accepted write. Writes that have begun continue.
     pub(crate) fn need(&mut self, namespaces: BTreeSet<Box<str>>) {
         self.failing.retain(|namespace| namespaces.contains(namespace));
         self.wanted = namespaces;

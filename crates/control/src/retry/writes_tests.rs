@@ -153,6 +153,23 @@ async fn a_write_that_is_undone_again_and_again_is_repeated_once_a_second_with_o
     assert_eq!((&*namespace, later.elapsed()), ("undone-00", Duration::ZERO));
 }
 
+/// Another program may delete an object that is needed only while it exists, and create it again.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_needs_no_write_for_a_moment_still_waits_after_an_accepted_write() {
+    let start = Instant::now();
+    let mut writes = Writes::default();
+    for at_s in 0..5 {
+        writes.need(names("undone", 1));
+        let (namespace, ()) = writes.next(|_| Some(ready(()))).await;
+        assert_eq!(start.elapsed().as_secs(), at_s);
+        writes.accepted(&namespace, format_args!("it"));
+        writes.need(BTreeSet::new());
+    }
+    sleep(Duration::from_secs(1)).await;
+    writes.need(BTreeSet::new());
+    assert!(!writes.failing.is_accepted("undone-00"), "the wait has an end");
+}
+
 #[tokio::test(start_paused = true)]
 async fn namespaces_that_do_not_answer_delay_no_namespace_whose_write_was_accepted() {
     let start = Instant::now();

@@ -62,8 +62,9 @@ impl Identity for Issuing {
     async fn certify(&self, request: Asked<CertifyRequest>) -> Result<Response<CertifyResponse>, Status> {
         let CertifyRequest { csr, token } = request.into_inner();
         assert_eq!(token, "abc");
-        let validity = Validity::starting(SystemTime::now(), self.lifetime);
-        let certificate = self.authority.sign(&id(), &csr, validity).expect("a good request");
+        let now = SystemTime::now();
+        let validity = Validity::starting(now, self.lifetime);
+        let certificate = self.authority.sign(&id(), &csr, validity, now).expect("a good request");
         Ok(Response::new(CertifyResponse { chain: vec![certificate.to_vec()], trust: None }))
     }
 
@@ -146,7 +147,7 @@ fn bundle(authority: &Authority) -> TrustBundle {
 /// Returns an SVID that was issued at `then` for one hour.
 fn svid(authority: &Authority, id: &SpiffeId, then: SystemTime) -> Svid {
     let request = Request::new(id.clone()).expect("random numbers");
-    let certificate = authority.sign(id, request.csr(), Validity::starting(then, HOUR)).expect("a good request");
+    let certificate = authority.sign(id, request.csr(), Validity::starting(then, HOUR), then).expect("a good request");
     request.accept(vec![certificate], &bundle(authority), then).expect("it was good then")
 }
 

@@ -89,10 +89,9 @@ impl Shared {
         self.take(configuration);
     }
 
-    /// Records that the control plane has answered, and gives the workers the mesh after this answer.
-    pub(super) fn take_answer(&self, mesh: Arc<Mesh>, changes: Changes) {
+    /// Records that the control plane has answered.
+    pub(super) fn note_answer(&self) {
         self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
-        self.change_mesh(mesh, changes);
     }
 
     /// Gives the workers the mesh with these changes. Does nothing if there are no changes.

@@ -18,7 +18,7 @@ fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
     let id: SpiffeId = format!("spiffe://example.org/ns/shop/sa/{workload}").parse().expect("an id");
     let request = Request::new(id.clone()).expect("a request");
     let certificate =
-        authority.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME)).expect("a certificate");
+        authority.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME), now).expect("a certificate");
     let bundle = TrustBundle::from_pem(authority.certificate_pem().as_bytes()).expect("a bundle");
     TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle)
 }
@@ -28,7 +28,7 @@ fn trusting(own: &Authority, other: &Authority) -> Arc<ClientConfig> {
     let now = SystemTime::now();
     let id: SpiffeId = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
     let request = Request::new(id.clone()).expect("a request");
-    let certificate = own.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME)).expect("a certificate");
+    let certificate = own.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME), now).expect("a certificate");
     let both = format!("{}{}", own.certificate_pem(), other.certificate_pem());
     let bundle = TrustBundle::from_pem(both.as_bytes()).expect("a bundle");
     TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle).client

@@ -16,6 +16,7 @@ use super::kubernetes::API_SERVER;
 use super::proxies::name;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
+use crate::cluster::installer::Installer;
 use crate::cluster::pods;
 
 pub(super) const NETWORKS: &str = "cluster networks";
@@ -24,7 +25,8 @@ pub(super) const NETWORKS: &str = "cluster networks";
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
     list.check(NETWORKS, &[API_SERVER], || match (&facts.meshed, &facts.services) {
         (Ok(meshed), Ok(services)) => {
-            findings(meshed, services.as_deref().unwrap_or_default(), &facts.options().proxy.cluster_networks)
+            let services = services.as_deref().unwrap_or_default();
+            findings(meshed, services, &facts.options().proxy.cluster_networks, &facts.installer())
         }
         (Err(error), _) | (_, Err(error)) => error.into(),
     });
@@ -32,33 +34,32 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
 
 /// Returns a warning for each object with an address outside of the networks, or one finding with the verdict ok.
 /// `setting` is the chart value; if it is empty, the proxy's default applies.
-fn findings(meshed: &[Pod], services: &[Service], setting: &str) -> Vec<Finding> {
+fn findings(meshed: &[Pod], services: &[Service], setting: &str, installer: &Installer) -> Vec<Finding> {
     let setting = if setting.is_empty() { CLUSTER_NETWORKS } else { setting };
     let networks: Vec<Network> = setting.split(',').filter_map(|network| network.parse().ok()).collect();
+    let fix = format!(
+        "add its network: {}; then restart the workloads, so that their proxies get the new value",
+        installer.set(&format!("proxy.clusterNetworks={setting},NETWORK"))
+    );
     let of_pods = meshed.iter().filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod)).filter_map(|pod| {
         let outside = first_outside(pod_addresses(pod), &networks)?;
-        Some(warning(&format!("Pod {}", name(pod)), outside, setting))
+        Some(warning(&format!("Pod {}", name(pod)), outside, &fix))
     });
     let of_services = services.iter().filter_map(|service| {
         let outside = first_outside(cluster_ips(service), &networks)?;
         let namespace = service.namespace().unwrap_or_default();
-        Some(warning(&format!("Service {namespace}/{}", service.name_any()), outside, setting))
+        Some(warning(&format!("Service {namespace}/{}", service.name_any()), outside, &fix))
     });
     let found: Vec<Finding> = of_pods.chain(of_services).collect();
     if found.is_empty() { vec![Finding::ok("they have all addresses of meshed Pods and of Services")] } else { found }
 }
 
-fn warning(object: &str, outside: IpAddr, setting: &str) -> Finding {
-    Finding::warning(
-        format!(
-            "{object} has the address {outside}, which is outside of the cluster networks: calls to it could leave \
-             unencrypted while the control plane cannot be reached"
-        ),
-        format!(
-            "add its network: leno upgrade --set proxy.clusterNetworks={setting},NETWORK | kubectl apply -f -; then \
-             restart the workloads, so that their proxies get the new value"
-        ),
-    )
+fn warning(object: &str, outside: IpAddr, fix: &str) -> Finding {
+    let why = format!(
+        "{object} has the address {outside}, which is outside of the cluster networks: calls to it could leave \
+         unencrypted while the control plane cannot be reached"
+    );
+    Finding::warning(why, fix)
 }
 
 fn first_outside<'a>(addresses: impl Iterator<Item = &'a str>, networks: &[Network]) -> Option<IpAddr> {

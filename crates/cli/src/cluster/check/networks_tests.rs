@@ -1,5 +1,6 @@
 use std::time::UNIX_EPOCH;
 
+use leno_install::names::HELM_RELEASE;
 use serde_json::{Value, json};
 
 use super::super::fixtures::{DAY, installed, named, object};
@@ -22,10 +23,17 @@ fn service(name: &str, ips: &[&str]) -> Service {
     }))
 }
 
-/// Checks an installation with these Pods and Services, and with this value of `proxy.clusterNetworks`.
+/// Checks an installation by `leno install` with these Pods and Services, and with this value of
+/// `proxy.clusterNetworks`.
 fn check(pods: Vec<Pod>, services: Vec<Service>, setting: &str) -> Vec<Check> {
+    check_with(&json!({}), pods, services, setting)
+}
+
+/// Like [`check`], for an installation whose ConfigMap has these annotations.
+fn check_with(annotations: &Value, pods: Vec<Pod>, services: Vec<Service>, setting: &str) -> Vec<Check> {
     let options = format!("proxy: {{clusterNetworks: '{setting}'}}");
-    let config = object(json!({"metadata": {"name": "leno-config"}, "data": {"inject.yaml": options}}));
+    let metadata = json!({"name": "leno-config", "annotations": annotations});
+    let config = object(json!({"metadata": metadata, "data": {"inject.yaml": options}}));
     let facts = Installed {
         meshed: Ok(pods),
         services: Ok(Some(services)),
@@ -55,7 +63,17 @@ fn each_pod_and_service_outside_of_the_networks_is_a_warning_with_the_value_to_s
     assert!(of_pod.why.starts_with("Pod shop/web-1 has the address 2001:db8::3, which is outside"), "{}", of_pod.why);
     assert!(of_service.why.starts_with("Service shop/web has the address 34.118.224.1, "), "{}", of_service.why);
     let fix = of_service.fix.as_deref().unwrap_or_default();
-    assert!(fix.contains(&format!("--set proxy.clusterNetworks={CLUSTER_NETWORKS},NETWORK")), "{fix}");
+    let command = format!("leno upgrade --set proxy.clusterNetworks={CLUSTER_NETWORKS},NETWORK | kubectl apply -f -;");
+    assert!(fix.contains(&command), "{fix}");
+}
+
+#[test]
+fn an_installation_by_helm_is_changed_with_helm() {
+    let helm = json!({HELM_RELEASE: "mesh"});
+    let checks = check_with(&helm, Vec::new(), vec![service("web", &["34.118.224.1"])], "10.0.0.0/8,fd00::/8");
+    let fix = checks[0].fix.as_deref().unwrap_or_default();
+    assert!(fix.contains("helm upgrade mesh "), "{fix}");
+    assert!(fix.contains(r"--set 'proxy.clusterNetworks=10.0.0.0/8\,fd00::/8\,NETWORK';"), "{fix}");
 }
 
 #[test]

@@ -125,6 +125,18 @@ impl Knowledge {
         self.forget(&self.asked.least_recently_used(most, |_, used| used < before))
     }
 
+    /// Forgets up to `most` of the addresses that are assumed to be outside of the mesh, the least recently used first;
+    /// returns their number.
+    pub(super) fn forget_assumed(&mut self, most: usize) -> usize {
+        let mesh = self.mesh();
+        let is_assumed = |subject: &Subject, _| match subject {
+            Subject::Address(address) => !mesh.answers(subject) && mesh.unanswered_address(*address).is_none(),
+            Subject::Service(_) | Subject::Inbound => false,
+        };
+        let assumed = self.asked.least_recently_used(most, is_assumed);
+        self.forget(&assumed)
+    }
+
     /// Forgets up to `most` subjects, to make room at the control plane for names that it refuses. Returns their
     /// number.
     ///
@@ -228,12 +240,17 @@ impl Knowledge {
         }
     }
 
-    /// Assumes that an address is outside of the mesh until a response of the control plane names it. Has no effect if a
-    /// response has already named the address: then the address may be in the mesh. Also has no effect if the address
-    /// was not asked about, because then no response would end the assumption. Returns whether the proxy assumes it.
+    /// Assumes that an address is outside of the mesh until a response of the control plane names it. Returns whether the
+    /// proxy assumes it. It does not in these cases:
+    ///
+    /// - A response has already named the address: then the address may be in the mesh.
+    /// - A known cluster has the IP address: a call to a Pod's own address would leave in clear, although the proxy knows
+    ///   the Pod.
+    /// - No question about the address is open, so that no response would end the assumption.
     pub(super) fn assume_outside(&mut self, address: SocketAddr) -> bool {
         let asked = self.asked.get(&Subject::Address(address));
-        let may_assume = asked.is_some_and(|asked| !asked.has_response);
+        let may_assume = asked.is_some_and(|asked| !asked.has_response)
+            && !self.mesh().clusters().iter().any(|cluster| cluster.has_ip(address.ip()));
         if may_assume {
             self.draft.set_assumed_outside(address, true);
         }

@@ -105,6 +105,25 @@ fn assumed() -> (Knowledge, SocketAddr) {
 }
 
 #[test]
+fn only_addresses_that_are_assumed_to_be_outside_make_room_without_a_stream() {
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &Server::new(&[ECHO]));
+    let began = Instant::now();
+    let outside = |number: u8| SocketAddr::from(([192, 0, 2, number], 443));
+    for number in 1..=3 {
+        let at = began + Duration::from_secs(number.into());
+        assert!(knowledge.ask(&Subject::Address(outside(number)), at));
+    }
+    assert!(knowledge.assume_outside(outside(1)) && knowledge.assume_outside(outside(2)));
+    assert_eq!(knowledge.forget_assumed(1), 1);
+    let is_asked = |knowledge: &Knowledge, number| asked_names(knowledge).contains(&outside(number).to_string());
+    assert_eq!([1, 2, 3].map(|number| is_asked(&knowledge, number)), [false, true, true], "the first use was earliest");
+    assert_eq!(knowledge.forget_assumed(10), 1);
+    assert!(is_asked(&knowledge, 3), "it may be answered");
+    assert_eq!(subject(knowledge.mesh(), "echo:50051"), None, "it is still known");
+}
+
+#[test]
 fn an_answer_replaces_the_assumption_that_an_address_is_outside_of_the_mesh() {
     let (mut knowledge, address) = assumed();
     assert!(knowledge.wanted(Kind::Listener).contains("10.96.0.10:50051"), "a new stream asks for it");
@@ -143,6 +162,22 @@ fn only_an_address_that_was_asked_about_is_assumed_to_be_outside() {
     let address = "192.0.2.1:443".parse().expect("an address");
     assert!(!knowledge.assume_outside(address));
     assert!(knowledge.mesh().unanswered_address(address).is_some());
+}
+
+/// The application may dial an endpoint's own address, about which the control plane was never asked.
+#[test]
+fn an_address_of_a_known_service_is_not_assumed_to_be_outside() {
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &Server::new(&[ECHO]));
+    let assumes = |knowledge: &mut Knowledge, at: &str| {
+        let address: SocketAddr = at.parse().expect("an address");
+        assert!(knowledge.ask(&Subject::Address(address), Instant::now()));
+        knowledge.assume_outside(address)
+    };
+    for of_echo in ["127.0.0.2:50061", "[::ffff:127.0.0.1]:50061", "127.0.0.2:9090", "10.96.0.10:50051"] {
+        assert!(!assumes(&mut knowledge, of_echo), "{of_echo}");
+    }
+    assert!(assumes(&mut knowledge, "192.0.2.1:50061"));
 }
 
 /// An EndpointSlice may list any address, for example a node's. The control plane then answers that the address leads

@@ -161,16 +161,13 @@ impl Discovery {
         }
     }
 
-    /// Records questions while there is no stream. Forgets no subject, because without a stream we could not ask about
-    /// the subject again.
+    /// Records questions while there is no stream. Forgets no answer, because without a stream we could not ask again.
     async fn note_questions(&mut self, shared: &Shared) -> Infallible {
         loop {
             let due = self.outside.due();
             tokio::select! {
                 Some(subject) = self.questions.recv() => {
-                    if !self.note_question(&subject) {
-                        self.wait_for_room(subject, Instant::now());
-                    }
+                    self.ask_without_stream(subject, shared);
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     self.assume_outside(shared);
@@ -239,6 +236,7 @@ impl Discovery {
                     let response = response.map_err(|status| explain_status(&status))?;
                     let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
                     answers.push_back(session.respond(&response, &mut self.knowledge));
+                    shared.note_answer();
                     drop_at = self.renew_mesh(shared);
                     if let Some(why) = session.refuse(&response, &self.knowledge) {
                         let now = Instant::now();
@@ -279,7 +277,7 @@ impl Discovery {
     fn renew_mesh(&mut self, shared: &Shared) -> Option<Instant> {
         let drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
         let (mesh, changes) = self.knowledge.take_mesh();
-        shared.take_answer(mesh, changes);
+        shared.change_mesh(mesh, changes);
         drop_at
     }
 
@@ -326,6 +324,27 @@ impl Discovery {
         self.wait_for_room(subject, since);
     }
 
+    /// Records a question while there is no stream. If there is no room for it, forgets some of the addresses that the
+    /// proxy assumes to be outside of the mesh: at their next use, the proxy assumes the same again, without an answer.
+    fn ask_without_stream(&mut self, subject: Subject, shared: &Shared) {
+        if self.note_question(&subject) {
+            return;
+        }
+        if self.knowledge.forget_assumed(self.room_share()) > 0 {
+            let (mesh, changes) = self.knowledge.take_mesh();
+            shared.change_mesh(mesh, changes);
+            if self.note_question(&subject) {
+                return;
+            }
+        }
+        self.wait_for_room(subject, Instant::now());
+    }
+
+    /// Number of subjects to forget at once when the table is full.
+    fn room_share(&self) -> usize {
+        (self.knowledge.subjects() / ROOM_SHARE).max(1)
+    }
+
     /// Lets a question wait for room. The question arrived at `since`. If too many questions wait already, the question
     /// is dropped, and its calls fail when they have waited too long.
     fn wait_for_room(&mut self, subject: Subject, since: Instant) {
@@ -353,7 +372,7 @@ impl Discovery {
 
     /// Forgets some of the least recently used subjects.
     async fn make_room(&mut self, shared: &Shared) {
-        let share = (self.knowledge.subjects() / ROOM_SHARE).max(1);
+        let share = self.room_share();
         self.forget(shared, |knowledge, now, _| knowledge.forget_least_recently_used(share, now)).await;
     }
 

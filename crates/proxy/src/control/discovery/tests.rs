@@ -263,6 +263,25 @@ async fn without_a_control_plane_only_addresses_outside_of_the_cluster_networks_
 }
 
 #[tokio::test]
+async fn without_a_control_plane_more_addresses_than_there_is_room_for_work_one_after_another() {
+    let (_asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, 2);
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    // No question waits, as after a long absence of the control plane.
+    discovery.outside = Outside::new(cluster_networks(), Duration::ZERO, Instant::now());
+    for number in 1..=5 {
+        let address = SocketAddr::from(([192, 0, 2, number], 443));
+        discovery.ask_without_stream(Subject::Address(address), &shared);
+        discovery.assume_outside(&shared);
+        let mesh = shared.configuration.borrow().mesh.clone();
+        assert_eq!(mesh.unanswered_address(address), None, "{address}");
+    }
+    assert!(discovery.without_room.is_empty());
+    assert!(discovery.knowledge.subjects() <= 3, "the policies and two addresses");
+}
+
+#[tokio::test]
 async fn a_control_plane_that_refuses_a_name_can_be_reached_so_nothing_is_assumed() {
     let (asked, control_plane) = control_plane().await;
     let (mut discovery, questions) = discovery(control_plane, 10);
