@@ -140,7 +140,7 @@ pub(crate) struct Args {
         long,
         value_name = "CIDRS",
         value_delimiter = ',',
-        requires = "control",
+        conflicts_with = "config",
         default_values = proxy::CLUSTER_NETWORKS.split(',')
     )]
     pub(crate) cluster_networks: Vec<Network>,

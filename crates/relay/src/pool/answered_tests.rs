@@ -22,8 +22,8 @@ fn answered_early() -> (Relay, UpstreamId) {
     relay.receive(client, head);
     relay.dispatch();
     let upstream = connect_endpoint(&mut relay);
-    relay.receive(LinkId::Endpoint(upstream), b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     relay.receive(client, content);
+    relay.receive(LinkId::Endpoint(upstream), b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     flush(&mut relay, client);
     assert_eq!(relay.calls.len(), 0, "request and response are complete");
     (relay, upstream)
