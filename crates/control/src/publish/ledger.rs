@@ -323,15 +323,15 @@ impl Ledger {
     ///   free for others. So one account takes at most a third of the limit, and one namespace at most half if other
     ///   namespaces have streams, except for the latest response.
     /// - An account without bytes in transit may have one response even if nothing is free, while its namespace uses at
-    ///   most an equal part of the limit, and all clients use less than twice the limit ([`RESPONSES_FACTOR`]). So one
-    ///   other namespace that leaves nothing free does not stop its responses.
+    ///   most an equal part of the limit. So one other namespace that leaves nothing free does not stop its responses.
+    /// - No account may have a further response while all clients use twice the limit ([`RESPONSES_FACTOR`]).
     pub(super) fn may_respond(&self, key: &StreamKey) -> bool {
         let by_account = self.used_by_holder(key, Resource::Bytes);
         let by_namespace = self.used_by_namespace(key, Resource::Bytes);
         let equal_part = self.max(Resource::Bytes) / self.namespaces.len().max(1);
         let has_room = self.used(Resource::Bytes) < self.max(Resource::Bytes).saturating_mul(RESPONSES_FACTOR);
-        by_namespace.saturating_add(by_account) <= self.free(Resource::Bytes)
-            || (by_account == 0 && by_namespace <= equal_part && has_room)
+        let leaves_as_much_free = by_namespace.saturating_add(by_account) <= self.free(Resource::Bytes);
+        has_room && (leaves_as_much_free || (by_account == 0 && by_namespace <= equal_part))
     }
 
     #[cfg(test)]
