@@ -3,7 +3,7 @@
 //! Each test runs itself again in a separate namespace ("here"), and creates a second namespace beside it ("there").
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +18,8 @@ use socket2::SockRef;
 const HERE: [&str; 2] = ["10.99.0.1", "fd00:99::1"];
 /// The IPv4 and IPv6 addresses of the other namespace.
 const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
+/// The link-local address of the other namespace, with our interface to it.
+const THERE_ON_THE_LINK: &str = "fe80::2%here";
 /// Environment variable with the backend (`nft`, `iptables` or `auto`) for a test inside a namespace.
 const BACKEND: &str = "LENO_TEST_BACKEND";
 /// The user id of the proxy in the rules. No program of the test has this id, so the rules apply to all programs.
@@ -128,6 +130,7 @@ fn redirects() {
     for loopback in ["127.0.0.1", "::1"] {
         assert_eq!(call(loopback, 80), "refused");
     }
+    assert_eq!(call(THERE_ON_THE_LINK, 80), "refused", "the proxy could not connect to a link-local address");
 
     up(SOMEBODY_ELSE, "--skip-subnets 10.99.0.0/16");
     assert_eq!(call(THERE[0], 80), "refused", "its network is skipped");
@@ -150,6 +153,8 @@ fn cannot_be_bypassed() {
     }
     let _server = there.serve(80);
     up(SOMEBODY_ELSE, "");
+    // These rules accept every packet of TCP in the table filter, at the start of its chains.
+    foreign_rules();
     for (own, other) in HERE.into_iter().zip(THERE) {
         let (application, server) = (address(own, 80), address(other, 80));
         let from_there = |port: u16| there.run("socat", &from_port(port, application).each_ref().map(String::as_str));
@@ -277,9 +282,10 @@ fn foreign_rules() {
         nft add rule inet foreign output tcp dport 9 redirect to :10
         for iptables in iptables-legacy ip6tables-legacy; do
             $iptables -t nat -A OUTPUT -p tcp --dport 9 -j REDIRECT --to-ports 10
-            $iptables -t mangle -A INPUT -p tcp --dport 9 -j ACCEPT
+            $iptables -t security -A INPUT -p tcp --dport 9 -j ACCEPT
             $iptables -A FORWARD -j DROP
-            $iptables -A OUTPUT -p tcp --dport 9 -j ACCEPT
+            $iptables -I INPUT -p tcp -j ACCEPT
+            $iptables -I OUTPUT -p tcp -j ACCEPT
         done";
     programs::run_well("sh", &["-ec", script], TIMEOUT);
 }
@@ -313,7 +319,9 @@ fn address(ip: &str, port: u16) -> SocketAddr {
 
 /// Connects from this namespace. Returns the listener's answer, or `refused`.
 fn call(ip: &str, port: u16) -> String {
-    let mut connection = match TcpStream::connect_timeout(&address(ip, port), TIMEOUT) {
+    // `IpAddr` cannot hold the interface of a link-local address.
+    let server = (ip, port).to_socket_addrs().expect("an address").next().expect("an address");
+    let mut connection = match TcpStream::connect_timeout(&server, TIMEOUT) {
         Ok(connection) => connection,
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => return "refused".to_owned(),
         Err(error) => return error.to_string(),
@@ -357,6 +365,7 @@ impl Neighbour {
             "ip link set lo up
             ip address add {there}/24 dev there
             ip -6 address add {there_v6}/64 dev there nodad
+            ip -6 address add fe80::2/64 dev there nodad
             ip link set there up"
         );
         let output = this.run("sh", &["-ec", &its]);

@@ -21,4 +21,4 @@ mod redirection;
 mod rules;
 
 pub use redirection::{PortRange, Redirection, SamePort, Subnet};
-pub use rules::{TABLE, description, transaction};
+pub use rules::{LINK_LOCAL, TABLE, description, transaction};

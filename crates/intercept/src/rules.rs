@@ -100,7 +100,8 @@ const TCP: u8 = 6;
 /// The link-local addresses of IPv6 (RFC 4291 section 2.5.6). They have a meaning only together with an interface, and
 /// the original destination of a connection does not tell the proxy the interface. So the proxy could not connect to
 /// such an address.
-const LINK_LOCAL: Subnet = Subnet { address: IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), prefix_bits: 10 };
+pub const LINK_LOCAL: Subnet =
+    Subnet { address: IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), prefix_bits: 10 };
 /// Length of an interface's name, padded with zeros.
 const INTERFACE_BYTES: usize = 16;
 const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";

@@ -1,12 +1,13 @@
-//! The rules in iptables' notation: two chains of our own in the table nat, one each in the tables mangle and filter, and
-//! a jump to each chain.
+//! The rules in iptables' notation: two chains of our own in the table nat, two in the table security, and a jump to each
+//! chain.
 //!
 //! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies the input
 //! table by table, and each table either wholly or not at all.
 
 use std::fmt::Write as _;
+use std::iter;
 
-use leno_intercept::{PortRange, Redirection};
+use leno_intercept::{LINK_LOCAL, PortRange, Redirection};
 
 const INBOUND: &str = "LENO_INBOUND";
 const INBOUND_GUARD: &str = "LENO_INBOUND_GUARD";
@@ -37,35 +38,34 @@ const NAT: Table = Table {
     chains: &[Chain { name: INBOUND, from: "PREROUTING -p tcp" }, Chain { name: OUTBOUND, from: "OUTPUT -p tcp" }],
 };
 
-/// The inbound guard is in mangle, and not in filter, because other programs flush the table filter and accept packets in
-/// it.
-const MANGLE: Table =
-    Table { name: "mangle", chains: &[Chain { name: INBOUND_GUARD, from: "INPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
-
-/// In OUTPUT, the table mangle runs before nat. So the outbound guard is in filter, which runs after nat. In POSTROUTING,
-/// mangle would run after nat too, but other programs may have led a call to an address of this namespace elsewhere by then.
-const FILTER: Table =
-    Table { name: "filter", chains: &[Chain { name: OUTBOUND_GUARD, from: "OUTPUT -p tcp --tcp-flags SYN,ACK SYN" }] };
+/// The guards are in security, which runs after nat in OUTPUT, and after filter. A firewall that flushes filter, or
+/// inserts a rule there that accepts a packet, does not change what the guards drop.
+const SECURITY: Table = Table {
+    name: "security",
+    chains: &[
+        Chain { name: INBOUND_GUARD, from: "INPUT -p tcp --tcp-flags SYN,ACK SYN" },
+        Chain { name: OUTBOUND_GUARD, from: "OUTPUT -p tcp --tcp-flags SYN,ACK SYN" },
+    ],
+};
 
 /// Returns the input for iptables-restore that loads the rules and replaces our earlier rules, which are in `saved`.
 ///
 /// The guards are loaded last, and [`down`] removes them first: without the redirection, they would drop all connections.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let redirection = [(INBOUND, inbound(options)), (OUTBOUND, outbound(options, family))];
-    NAT.loading(saved, &redirection)
-        + &MANGLE.loading(saved, &[(INBOUND_GUARD, inbound_guard(options))])
-        + &FILTER.loading(saved, &[(OUTBOUND_GUARD, outbound_guard(options, family))])
+    let guards = [(INBOUND_GUARD, inbound_guard(options)), (OUTBOUND_GUARD, outbound_guard(options, family))];
+    NAT.loading(saved, &redirection) + &SECURITY.loading(saved, &guards)
 }
 
 /// Returns the input for iptables-restore that removes our rules, which are in `saved`; `None` if `saved` has none.
 pub(super) fn down(saved: &str) -> Option<String> {
-    let removal = [FILTER, MANGLE, NAT].map(|table| table.removal(saved)).concat();
+    let removal = [SECURITY, NAT].map(|table| table.removal(saved)).concat();
     Some(removal).filter(|removal| !removal.is_empty())
 }
 
 /// Our rules in `saved`, each with the name of its table.
 pub(super) fn rules(saved: &str) -> impl Iterator<Item = (&'static str, &str)> {
-    [NAT, MANGLE, FILTER].into_iter().flat_map(move |table| table.rules(saved).map(move |rule| (table.name, rule)))
+    [NAT, SECURITY].into_iter().flat_map(move |table| table.rules(saved).map(move |rule| (table.name, rule)))
 }
 
 impl Table {
@@ -83,7 +83,7 @@ impl Table {
             }
         }
         // Insert our jumps at the start of iptables' chains: before other rules can change the address that the
-        // application called (nat), or accept the packet (mangle).
+        // application called (nat), or accept the packet (security).
         for chain in self.chains {
             line(&mut text, &format!("-I {} -j {}", chain.from, chain.name));
         }
@@ -183,7 +183,8 @@ fn outbound_guard(options: &Redirection, family: Family) -> Vec<String> {
 fn direct_calls(options: &Redirection, family: Family) -> Vec<String> {
     let mut rules = vec![format!("-m owner --uid-owner {} -j RETURN", options.proxy_uid), "-o lo -j RETURN".to_owned()];
     rules.extend(options.skip_outbound_ports.iter().map(skip_ports));
-    let subnets = options.skip_subnets.iter().filter(|s| s.address.is_ipv4() == (family == Family::V4));
+    let subnets = iter::once(&LINK_LOCAL).chain(&options.skip_subnets);
+    let subnets = subnets.filter(|subnet| subnet.address.is_ipv4() == (family == Family::V4));
     rules.extend(subnets.map(|subnet| format!("-d {subnet} -j RETURN")));
     rules
 }

@@ -45,7 +45,8 @@ pub(crate) enum Error {
     SamePort(#[from] SamePort),
     /// No backend could load the rules.
     #[error(
-        "the kernel accepted no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
+        "the kernel accepted no rules ({0}); load the modules of nf_tables (modprobe -a nft_redir nft_fib_inet) or of \
+         ip_tables (modprobe -a iptable_nat iptable_security ip6table_nat ip6table_security)"
     )]
     NoBackend(String),
     /// iptables-save failed, so it is not known whether our rules are in force.

@@ -30,7 +30,7 @@ pub(super) struct Peer {
     address: IpAddr,
     is_proved: bool,
     /// The times at which the connection must be replaced and end because of the peer's certificate; `None` before a
-    /// server has shown its certificate, and after the connection to the server was retired.
+    /// server has shown its certificate, and after `check_stay` has retired the connection to the server.
     stay: Option<Stay>,
     /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
     /// verifies it.
@@ -260,8 +260,8 @@ impl Stay {
         Self { notice: expiry - tenth_of_rest(expiry, now).min(Self::MAX_NOTICE_OF_CLIENT), expiry }
     }
 
-    /// Gives notice when a tenth of the remaining time is left. So the many clients of a server, which connected at
-    /// different times, do not all open another connection in the same moment. A server renews its certificate when at
+    /// Gives notice when a tenth of the remaining time is left. So the clients of a server do not all open another
+    /// connection in the same moment: connections opened a minute apart are replaced 6 seconds apart. A server renews its certificate when at
     /// least a sixth of the certificate's lifetime is left, so the new connection usually shows a new certificate.
     fn of_server(expiry: SystemTime, now: SystemTime) -> Self {
         Self { notice: expiry - tenth_of_rest(expiry, now), expiry }
