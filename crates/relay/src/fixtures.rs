@@ -78,6 +78,13 @@ pub(crate) fn outbound() -> Origin {
     Origin { door: Door::Outbound, peer: here, local: here, original_destination: None }
 }
 
+/// The origin of a connection of another workload, or of a kubelet, to our application.
+pub(crate) fn inbound() -> Origin {
+    let application = "10.0.0.9:8080".parse().expect("an address");
+    let peer = "10.0.1.1:40000".parse().expect("an address");
+    Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) }
+}
+
 /// Adds a client that has sent `first` on the connection with this number.
 pub(crate) fn connect(
     relay: &mut Relay,

@@ -205,6 +205,7 @@ impl Connection {
     }
 
     fn on_response(&mut self, response: &ResponseHead) -> Result<Option<Event<'static>>, ConnectionError> {
+        let is_flushed = self.pending_output() == 0;
         let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(None) };
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
         if response.interim {
@@ -218,9 +219,9 @@ impl Connection {
         exchange.receive = Half::Body;
         // A server that has answered before the whole request was sent may not read the rest. It could then parse the
         // rest as the next request. This does not apply to the bytes for a tunnel: they wait until the server accepts.
-        let is_all_sent =
+        let is_all_written =
             exchange.send == Half::Closed || matches!(exchange.outgoing, Outgoing::Length(0) | Outgoing::Awaited);
-        exchange.persistent &= response.persistent && is_all_sent;
+        exchange.persistent &= response.persistent && is_all_written && is_flushed;
         // Some servers do not send the field with every response, for example not with 304.
         self.keep_alive_s = response.keep_alive_s.or(self.keep_alive_s);
         let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;

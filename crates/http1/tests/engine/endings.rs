@@ -272,18 +272,22 @@ fn a_client_whose_content_is_not_asked_for_gets_the_end_of_the_connection_with_t
 #[test]
 fn a_connection_is_not_reused_if_its_server_has_answered_before_it_had_the_whole_request() {
     let request = [POST, &[("expect", "100-continue"), ("content-length", "4")]].concat();
-    for (interim, sent_before, is_reused) in [
-        ("", "", false),
-        ("HTTP/1.1 103 Early Hints\r\n\r\n", "", false),
-        ("HTTP/1.1 100 Continue\r\n\r\n", "", false),
-        ("", "ab", false),
-        ("", "abcd", true),
+    for (interim, sent_before, is_flushed, is_reused) in [
+        ("", "", true, false),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", "", true, false),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "", true, false),
+        ("", "ab", true, false),
+        ("", "abcd", true, true),
+        // The whole content is in the output, but the socket has not accepted it.
+        ("", "abcd", false, false),
     ] {
         let mut client = Endpoint::client(&request, false);
         client.data(sent_before, false);
-        client.written();
+        if is_flushed {
+            client.written();
+        }
         client.feed(format!("{interim}HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n").as_bytes());
-        assert_eq!(client.http1.takes_streams(), is_reused, "{interim:?}, {sent_before:?}");
+        assert_eq!(client.http1.takes_streams(), is_reused, "{interim:?}, {sent_before:?}, {is_flushed}");
         client.data(&"abcd"[sent_before.len()..], true);
         assert_eq!(client.http1.must_close(), !is_reused);
     }

@@ -42,7 +42,8 @@ pub enum Unasked {
     /// The probe uses HTTPS. The proxy cannot read the probe's request, and must not allow all requests to the port.
     #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
-    /// The path is ambiguous: it could be mistaken for another path. Or a kubelet sends the query not as it is written.
+    /// The path is ambiguous: it could be mistaken for another path. Or the query is too long, or no valid request can
+    /// contain it.
     #[error("its path cannot be compared: {0}")]
     Path(#[from] BadProbe),
     /// The container does not have the probe's port.
@@ -67,6 +68,13 @@ pub enum Unasked {
          or use exec"
     )]
     Hook(Probe),
+    /// The request is a lifecycle hook, and its port is one of the default opaque ports.
+    #[error(
+        "its port is opaque by default, unless a Service of the namespace declares HTTP there, so the proxy cannot read \
+         the request; list the port in leno.dev/http-ports and the path in healthChecks of an AuthorizationPolicy, or use \
+         exec"
+    )]
+    HookOpaqueByDefault,
 }
 
 impl PodProbe {
@@ -144,7 +152,8 @@ fn legible(probe: Probe, ports: &InboundPorts) -> Result<Probe, Unasked> {
 /// Returns why the proxy does not allow a lifecycle hook with this request.
 fn why_no_hook(hook: Result<Probe, Unasked>) -> Unasked {
     match hook {
-        Ok(hook) | Err(Unasked::OpaqueByDefault(hook)) => Unasked::Hook(hook),
+        Ok(hook) => Unasked::Hook(hook),
+        Err(Unasked::OpaqueByDefault(_)) => Unasked::HookOpaqueByDefault,
         Err(why) => why,
     }
 }
@@ -163,8 +172,8 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
     if http["scheme"].as_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Some((port, Err(Unasked::Https)));
     }
-    let written = http["path"].as_str().unwrap_or_default();
-    // Add a missing first slash, as kubelets do. They send the query as it is written.
+    // Kubelets send the query as it is written, without a fragment, and add a missing first slash.
+    let written = http["path"].as_str().unwrap_or_default().split('#').next().unwrap_or_default();
     let target = if written.starts_with('/') { written.to_owned() } else { format!("/{written}") };
     Some((port, asks(port, &target)))
 }
@@ -187,8 +196,8 @@ fn asks(port: Option<u16>, target: &str) -> Result<Probe, Unasked> {
 pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for probe in probes.iter().filter_map(PodProbe::told) {
-        // Escape `$(`: otherwise, the kubelet would take a path with `$(NAME)` for a reference to a variable.
-        let option = format!("{OPTION}={}", probe.to_string().replace("$(", "$$("));
+        // The kubelet replaces `$(NAME)` in arguments with a variable's value, and `$$` with `$`. So escape each `$`.
+        let option = format!("{OPTION}={}", probe.to_string().replace('$', "$$"));
         if !options.contains(&option) && options.len() < Probes::MAX {
             options.push(option);
         }
@@ -198,7 +207,7 @@ pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
 
 /// Parses the probes in a proxy's arguments.
 pub fn of_arguments(arguments: &[String]) -> Vec<Probe> {
-    let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$(", "$(").parse().ok();
+    let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$", "$").parse().ok();
     arguments.iter().filter_map(value).collect()
 }
 

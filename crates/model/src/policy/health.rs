@@ -26,8 +26,11 @@ pub enum BadPath {
     #[error("write one such as /healthz, of at most 1024 bytes")]
     Form,
     /// The path has a character with a special meaning.
-    #[error("use letters, digits and any of -._~!$&'()*+,;=:@ between slashes, and leave out the query")]
+    #[error("use letters, digits and any of -._~!$&'()*+,;=:@ between slashes")]
     Character,
+    /// A query follows the path.
+    #[error("leave out the query")]
+    Query,
     /// The path has a segment that servers may remove.
     #[error("leave out segments that are empty, . or ..")]
     Segment,
@@ -63,6 +66,9 @@ impl FromStr for HealthPath {
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let rest = text.strip_prefix('/').filter(|_| text.len() <= PATH_MAX_BYTES).ok_or(BadPath::Form)?;
+        if text.contains('?') {
+            return Err(BadPath::Query);
+        }
         // The characters of a path (RFC 3986 section 3.3), except the percent sign.
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&b);
         if !text.bytes().all(is_plain) {

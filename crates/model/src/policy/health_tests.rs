@@ -78,7 +78,7 @@ fn a_path_that_is_not_in_normal_form_is_refused() {
         ("/a/./b", BadPath::Segment),
         ("/a/..", BadPath::Segment),
         ("/a%2e", BadPath::Character),
-        ("/a?b", BadPath::Character),
+        ("/a?b", BadPath::Query),
         ("/a#b", BadPath::Character),
         ("/a b", BadPath::Character),
         ("/a\\b", BadPath::Character),

@@ -35,8 +35,8 @@ pub enum BadProbe {
     /// The path is not in normal form.
     #[error(transparent)]
     Path(#[from] BadPath),
-    /// The query has a character that a kubelet does not send as written, or is too long.
-    #[error("write a query of at most 1024 bytes, of ASCII characters without white space and #")]
+    /// The query has a character that no request target may contain, or is too long.
+    #[error("write a query of at most 1024 bytes, without white space, control characters and #")]
     Query,
 }
 
@@ -55,9 +55,9 @@ impl Probe {
     /// See [`BadProbe`].
     pub fn new(port: u16, target: &str) -> Result<Self, BadProbe> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-        let is_plain = |query: &str| {
-            query.len() <= QUERY_MAX_BYTES && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
-        };
+        // The characters that the proxy accepts in a request. Kubelets send characters beyond ASCII as they are written.
+        let is_sent = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
+        let is_plain = |query: &str| query.len() <= QUERY_MAX_BYTES && query.bytes().all(is_sent);
         if !query.is_none_or(is_plain) {
             return Err(BadProbe::Query);
         }

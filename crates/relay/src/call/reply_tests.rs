@@ -2,8 +2,7 @@ use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
 
 use super::*;
-use crate::downstream::origin::Origin;
-use crate::fixtures::{begin_to_connect, call, mesh_of, relay, service};
+use crate::fixtures::{begin_to_connect, call, inbound, mesh_of, relay, service};
 use crate::link::LinkId;
 
 /// A policy that denies all calls to the application except health checks.
@@ -15,13 +14,6 @@ spec: {allow: [], healthChecks: [/healthz]}
 ";
 
 const HOOK: &str = "kube-lifecycle/1.36";
-
-/// The origin of a connection of a kubelet, or of another caller, to our application.
-fn inbound() -> Origin {
-    let application = "10.0.0.9:8080".parse().expect("an address");
-    let peer = "10.0.1.1:40000".parse().expect("an address");
-    Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) }
-}
 
 /// Returns what a caller with this `user-agent` gets from the proxy of an application that does not listen, or that a
 /// policy protects, and whether the proxy then closes the connection.

@@ -13,7 +13,7 @@ use crate::failure::ConnectionFailure;
 use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::{ClusterId, TargetKey};
-use crate::target::find::strip_overrides;
+use crate::target::find::{has_overrides, strip_overrides};
 
 /// Decides whether a client's calls to one port of our application are allowed.
 #[derive(Debug)]
@@ -64,6 +64,12 @@ impl Gate {
             return self.standing.clone();
         }
         self.policy.authorize(&caller(client), Some(&request(call)))
+    }
+
+    /// Decides whether an accepted call is still allowed. A request that was sent with fields that may replace its path
+    /// or its method does not count as a health check: it is too late to remove these fields.
+    pub(crate) fn decide_again(&self, client: &Client, call: &Call) -> Decision {
+        if has_overrides(&call.request) { self.standing.clone() } else { self.decide(client, call) }
     }
 }
 

@@ -5,8 +5,7 @@ use leno_model::mesh::Mesh;
 
 use crate::Relay;
 use crate::downstream::client::ClientId;
-use crate::downstream::origin::{Door, Origin};
-use crate::fixtures::{call, mesh_of, relay, service};
+use crate::fixtures::{call, inbound, mesh_of, relay, service};
 use crate::link::LinkId;
 
 /// A policy that denies all calls to the application except health checks, which every client may make.
@@ -16,13 +15,6 @@ kind: AuthorizationPolicy
 metadata: {name: cart, namespace: shop}
 spec: {allow: [], healthChecks: [/healthz]}
 ";
-
-/// The origin of a connection of another workload to our application.
-fn inbound() -> Origin {
-    let application = "10.0.0.9:8080".parse().expect("an address");
-    let peer = "10.0.1.1:40000".parse().expect("an address");
-    Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) }
-}
 
 fn mesh_with_policy() -> Mesh {
     mesh_of(POLICY.to_owned() + &service("cart", &["10.0.0.9"]))
@@ -92,6 +84,21 @@ fn an_accepted_call_with_content_is_no_health_check_under_later_policies() {
     relay.set_mesh(&Arc::new(mesh_with_policy()));
     let answer = answer(&mut relay, client);
     assert!(relay.calls.len() == 0 && answer.contains("leno-proxy-error: denied"), "{answer}");
+}
+
+/// Some frameworks would handle such a request as a request for another path, although its path is a health check's.
+#[test]
+fn an_accepted_call_with_fields_that_replace_its_path_is_no_health_check_under_later_policies() {
+    for (fields, stays) in [("x-other: 1\r\n", true), ("X_Original-URL: /admin\r\n", false)] {
+        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{fields}\r\n");
+        let client = call(&mut relay, 0, inbound(), None, request.into_bytes());
+        assert_eq!(relay.calls.len(), 1, "without a policy, every client may call");
+        relay.set_mesh(&Arc::new(mesh_with_policy()));
+        let has_call = relay.calls.len() > 0;
+        let answer = answer(&mut relay, client);
+        assert_eq!((has_call, answer.contains("leno-proxy-error: denied")), (stays, !stays), "{fields}{answer}");
+    }
 }
 
 /// Some frameworks would handle such a health check as a request for another path or with another method.

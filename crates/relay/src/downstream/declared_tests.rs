@@ -4,17 +4,11 @@ use leno_model::policy::Probe;
 
 use super::*;
 use crate::downstream::client::Speaks;
-use crate::fixtures::{connect, mesh_of, outbound, relay, service};
+use crate::fixtures::{connect, inbound, mesh_of, outbound, relay, service};
 use crate::link::opaque::Contents;
 
 fn application() -> SocketAddr {
     "10.0.0.9:8080".parse().expect("an address")
-}
-
-/// The origin of a caller's connection to the application.
-fn inbound() -> Origin {
-    let peer = "10.0.1.1:40000".parse().expect("an address");
-    Origin { door: Door::Inbound, peer, local: application(), original_destination: Some(application()) }
 }
 
 /// Returns the mesh with a Service of another namespace that lists the application's address and declares `protocol`.

@@ -52,7 +52,7 @@ impl Relay {
         let is_opaque = call.protocol == Protocol::Opaque;
         // The relay may have dropped the request of a call whose response has begun, unless the call is a health check.
         // The gate then decides without the request.
-        let Decision::Deny(reason) = gate.decide(client, call) else { return };
+        let Decision::Deny(reason) = gate.decide_again(client, call) else { return };
         gate.count_denied(is_opaque);
         let (origin, text) = (client.origin, self.denial(client, gate.port(), &reason));
         let why = ConnectionFailure::Withdrawn {

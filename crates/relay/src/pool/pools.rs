@@ -298,7 +298,7 @@ impl Pools {
     /// its pool, so that the pool can open another connection.
     #[inline]
     pub(crate) fn note_room(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.upstreams.get(id) else { return };
         let is_spent = !upstream.link.codec.takes_streams();
         if upstream.key.hop.is_shared() {
             if is_spent && !upstream.retired {
@@ -307,10 +307,6 @@ impl Pools {
             return;
         }
         let is_free = upstream.has_room(CallSize::Open);
-        if is_free {
-            // All requests were sent. From now on, waiting output belongs to the next call.
-            upstream.answered.clear();
-        }
         if let Some(pool) = self.pools.get_mut(upstream.pool) {
             pool.connections.set_free(id, is_free);
             pool.connections.set_spent(id, is_spent);

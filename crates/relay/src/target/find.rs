@@ -260,8 +260,9 @@ pub(crate) fn strip_identities(fields: &mut FieldSection) {
     remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert].map(Known::name));
 }
 
-/// Fields that replace the path or the method of a request in some frameworks: older versions of Symfony read the first
-/// two, Express, Rack and ASP.NET Core the others.
+/// Fields that replace the path or the method of a request in some frameworks. Older versions of Symfony read the first
+/// two. Rack, ASP.NET Core and Express read `x-http-method-override`; the last two are names that other frameworks can
+/// be configured with.
 const OVERRIDES: [&str; 5] =
     ["x-original-url", "x-rewrite-url", "x-http-method-override", "x-http-method", "x-method-override"];
 
@@ -271,21 +272,29 @@ pub(crate) fn strip_overrides(request: &mut FieldSection) {
     remove_twins(request, &OVERRIDES);
 }
 
-/// Removes the fields that are not [`Known`], and whose names are in `names` or differ from one of these names only by
-/// other punctuation in place of `-`. CGI, WSGI and Rack give an application `-` and `_` as the same variable. PHP
-/// turns `.` into `_`, too.
+/// Returns whether the request has a field that [`strip_overrides`] removes.
+pub(crate) fn has_overrides(request: &FieldSection) -> bool {
+    request.iter().any(|line| is_twin(line, &OVERRIDES))
+}
+
+/// Removes the fields that are twins of `names` ([`is_twin`]).
 fn remove_twins(fields: &mut FieldSection, names: &[&str]) {
-    let is_twin = |found: &[u8]| {
-        let as_hyphens = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'-' };
-        names.iter().any(|name| name.len() == found.len() && found.iter().map(as_hyphens).eq(name.bytes()))
-    };
-    let twin = |line: FieldLine<'_>| (line.known == Known::Other && is_twin(line.name)).then(|| line.name.to_vec());
+    let twin = |line: FieldLine<'_>| is_twin(line, names).then(|| line.name.to_vec());
     let mut twins: Vec<_> = fields.iter().filter_map(twin).collect();
     twins.sort_unstable();
     twins.dedup();
     for name in twins {
         fields.remove_named(&name);
     }
+}
+
+/// Returns whether the field is not [`Known`], and its name is in `names` or differs from one of these names only by
+/// other punctuation in place of `-`. CGI, WSGI and Rack give an application `-` and `_` as the same variable. PHP
+/// turns `.` into `_`, too.
+fn is_twin(line: FieldLine<'_>, names: &[&str]) -> bool {
+    let as_hyphens = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'-' };
+    let is_same = |name: &&str| name.len() == line.name.len() && line.name.iter().map(as_hyphens).eq(name.bytes());
+    line.known == Known::Other && names.iter().any(is_same)
 }
 
 /// The change that the proxy makes to `x-forwarded-for` in requests to the application.

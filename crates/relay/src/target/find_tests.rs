@@ -5,7 +5,7 @@ use super::*;
 use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
 use crate::effect::Effect;
-use crate::fixtures::{TO_CART, call, connect, http2_caller, mesh_of, outbound, relay, service};
+use crate::fixtures::{TO_CART, call, connect, http2_caller, inbound, mesh_of, outbound, relay, service};
 use crate::link::LinkId;
 use crate::link::opaque::Contents;
 
@@ -146,13 +146,6 @@ fn no_tunnel_leads_to_a_port_that_speaks_http_only() {
     let sought = Sought { door: Door::Tunnel, target: None, local: [10, 0, 0, 9].into(), is_http2: true };
     let leads = |authority: &[u8]| relay.find_target(&sought, authority).is_ok();
     assert!(leads(b"10.0.0.9:8080") && !leads(b"10.0.0.9:4190"));
-}
-
-/// Returns the origin of a connection of another workload to a port of our application.
-fn inbound() -> Origin {
-    let application = "10.0.0.9:8080".parse().expect("an address");
-    let peer = "10.0.1.1:40000".parse().expect("an address");
-    Origin { door: Door::Inbound, peer, local: application, original_destination: Some(application) }
 }
 
 /// Returns whether the relay asks for a connection to an endpoint.

@@ -44,7 +44,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
         let why = format!("the {} of {name} is denied: {reason}", probe.name);
         Some(match &probe.asks {
             // The check does not know what Services declare about the port.
-            Err(unasked @ Unasked::OpaqueByDefault(_)) => {
+            Err(unasked @ (Unasked::OpaqueByDefault(_) | Unasked::HookOpaqueByDefault)) => {
                 Finding::warning(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\"")
             }
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),

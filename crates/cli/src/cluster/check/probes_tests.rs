@@ -80,13 +80,14 @@ fn a_probe_of_an_opaque_port_is_told_although_the_proxy_knows_it() {
 
 #[test]
 fn a_lifecycle_hook_is_told_unless_a_policy_allows_its_path() {
-    let with_hook = |proxy: &[&str]| {
+    let with_hook_at = |port: u16, proxy: &[&str]| {
         let mut pod = pod(&Value::Null, proxy);
         let app = &mut pod.spec.as_mut().expect("a spec").containers[0];
-        let hook = json!({"preStop": {"httpGet": {"port": 8080, "path": "/wait-for-drain"}}});
+        let hook = json!({"preStop": {"httpGet": {"port": port, "path": "/wait-for-drain"}}});
         app.lifecycle = Some(serde_json::from_value(hook).expect("a hook"));
         pod
     };
+    let with_hook = |proxy: &[&str]| with_hook_at(8080, proxy);
     let found = checked(&with_hook(&[DENY, "--probe=8080/wait-for-drain"]), &[]);
     assert!(found.len() == 1 && found[0].starts_with("Failed: the preStop hook of container app"), "{found:?}");
     assert!(found[0].contains("list its path in healthChecks"), "{found:?}");
@@ -95,7 +96,13 @@ fn a_lifecycle_hook_is_told_unless_a_policy_allows_its_path() {
         health_checks: ["/wait-for-drain".parse().expect("a path")].into(),
         ..AuthorizationPolicy::clone(&policy(&[]))
     };
-    assert_eq!(checked(&with_hook(&[DENY]), &[Arc::new(allowing)]), [FINE]);
+    assert_eq!(checked(&with_hook(&[DENY]), &[Arc::new(allowing.clone())]), [FINE]);
+    // The proxy cannot read the request at a default opaque port, so the policy's path does not help.
+    let everywhere = Arc::new(AuthorizationPolicy { ports: None, ..allowing });
+    let found = checked(&with_hook_at(4444, &[DENY]), &[Arc::clone(&everywhere)]);
+    assert!(found.len() == 1 && found[0].starts_with("Warning: the preStop hook of container app"), "{found:?}");
+    assert!(found[0].contains("list the port in leno.dev/http-ports and the path in healthChecks"), "{found:?}");
+    assert_eq!(checked(&with_hook_at(4444, &[DENY, "--http-ports=4444"]), &[everywhere]), [FINE]);
 }
 
 #[test]
