@@ -1,7 +1,6 @@
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
 
-use super::*;
 use crate::fixtures::{begin_to_connect, call, inbound, mesh_of, relay, service};
 use crate::link::LinkId;
 
