@@ -118,8 +118,6 @@ pub(super) struct Baseline {
     failing: f64,
     /// Mean of the places in flight that the failed calls of a ready endpoint keep ([`Endpoint::load`]).
     pub(super) kept_places: f64,
-    /// Largest number of calls of a ready endpoint that have been answered and continue.
-    pub(super) most_streams: u32,
     /// Buffer for finding medians, reused so that a refresh does not allocate.
     sorted: Vec<Estimate>,
 }
@@ -141,7 +139,6 @@ impl Default for Baseline {
             ln_endpoints: 0.0,
             failing: 0.0,
             kept_places: 0.0,
-            most_streams: 0,
             sorted: Vec::new(),
         }
     }
@@ -158,7 +155,6 @@ impl Baseline {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
         self.refresh_pool(now, endpoints);
         self.kept_places = self.mean_kept_places(now, endpoints);
-        self.most_streams = ready(endpoints).map(|endpoint| endpoint.calls.answered()).max().unwrap_or(0);
         let mut sorted = std::mem::take(&mut self.sorted);
         let compared = endpoints.iter().map(|endpoint| &endpoint.health).filter(|health| self.is_compared(health));
         sorted.clear();
@@ -194,7 +190,8 @@ impl Baseline {
     }
 
     fn mean_kept_places(&self, now: Instant, endpoints: &[Endpoint]) -> f64 {
-        let (kept, number) = ready(endpoints).fold((0.0, 0.0), |(kept, number), endpoint| {
+        let ready = endpoints.iter().filter(|endpoint| endpoint.health.state == State::Ready);
+        let (kept, number) = ready.fold((0.0, 0.0), |(kept, number), endpoint| {
             (kept + endpoint.kept_places.number(now, self.latency_ms), number + 1.0)
         });
         if number > 0.0 { kept / number } else { 0.0 }
@@ -348,10 +345,6 @@ impl Baseline {
     fn others(&self, health: &Health) -> Option<Outcomes> {
         self.pool.without(&health.pooled)
     }
-}
-
-fn ready(endpoints: &[Endpoint]) -> impl Iterator<Item = &Endpoint> {
-    endpoints.iter().filter(|endpoint| endpoint.health.state == State::Ready)
 }
 
 /// Returns whether `outcomes` have a higher failure rate than `others`, with a contrast above `limit`.

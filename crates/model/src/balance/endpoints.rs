@@ -6,7 +6,7 @@
 //!   new generation, so the removed endpoint's id finds nothing.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::baseline::Baseline;
 use super::failure_rate::Outcomes;
@@ -18,10 +18,6 @@ use super::open_calls::OpenCalls;
 /// its latest outcome is a failure. Without this number, new endpoints whose streams stay open have hardly any outcome,
 /// so that no other endpoint could be failing in comparison.
 const OUTCOMES_WHILE_OPEN: f64 = 20.0;
-/// For this time after a failure, an endpoint does not attract calls by having fewer open streams than the others. The
-/// time is limited because all new calls may be streams: the endpoint would get none of them until each other endpoint
-/// had as many.
-const LEVELLED_FOR: Duration = Duration::from_secs(30);
 
 /// Identifies one endpoint of one [`Balancer`](super::Balancer), from the endpoint's addition to its removal.
 ///
@@ -133,26 +129,11 @@ impl Endpoint {
     }
 
     /// Returns the number that counts as the calls in flight: the open calls, and the failed calls that keep their
-    /// places.
-    ///
-    /// Open streams stay for minutes, so the endpoint with the fewest streams would get all calls of a client whose calls
-    /// all fail. Therefore, after a failure, the endpoint's streams count as if they were as many as those of the ready
-    /// endpoint with the most streams.
+    /// places. `without_streams`: calls that have been answered and continue do not count.
     #[inline]
-    pub(super) fn load(&self, now: Instant, baseline: &Baseline) -> u32 {
-        // Each pick asks every endpoint, so spare those without failures the rest.
-        match self.kept_places.age(now) {
-            None => self.calls.in_flight,
-            Some(age) => self.load_after_failures(now, age, baseline),
-        }
-    }
-
-    fn load_after_failures(&self, now: Instant, age: Duration, baseline: &Baseline) -> u32 {
-        let open = match self.health.failure_rate.has_just_failed && age < LEVELLED_FOR {
-            true => self.calls.unanswered.saturating_add(self.calls.answered().max(baseline.most_streams)),
-            false => self.calls.in_flight,
-        };
-        open.saturating_add(self.kept_places.number(now, baseline.latency_ms).round() as u32)
+    pub(super) fn load(&self, now: Instant, usual_ms: Option<f64>, without_streams: bool) -> u32 {
+        let open = if without_streams { self.calls.unanswered } else { self.calls.in_flight };
+        open.saturating_add(self.kept_places.number(now, usual_ms).round() as u32)
     }
 }
 

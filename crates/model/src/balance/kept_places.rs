@@ -4,7 +4,7 @@
 //! that rejects calls at once would then reject most of them. If the cause is one client's calls, these calls would go to
 //! one endpoint after the other, and each endpoint would look worse than the others.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A failed call keeps its place in flight for about this multiple of the usual latency, or for [`KEPT_MIN_MS`]. With a
 /// larger number, an endpoint that fails a part of its calls gets fewer calls.
@@ -45,10 +45,5 @@ impl KeptPlaces {
             return 0.0;
         }
         self.number * (-age_ms / constant_ms).exp()
-    }
-
-    /// Returns the time since the latest change; `None` before the first.
-    pub(super) fn age(&self, now: Instant) -> Option<Duration> {
-        self.at.map(|at| now.saturating_duration_since(at))
     }
 }

@@ -31,11 +31,16 @@ const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Interval between counts of open calls. An open call counts as a success when its answer began 1 to 2 intervals ago.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// For this many picks per endpoint after a failure, chance breaks the ties between endpoints with equally few calls in
-/// flight. If the endpoints strictly took turns, and a client called a method that works and a method that fails in
-/// turn, all its failing calls would go to the same endpoints. With a much smaller number, the endpoint whose call has
-/// failed would get the next turn too often.
-const RANDOM_TIES: usize = 8;
+/// For this many picks per endpoint after a failure, calls that have been answered and continue do not count as calls in
+/// flight, and chance breaks the ties between endpoints with equally few calls in flight. Otherwise, the failing calls of
+/// one client could all go to one endpoint, which would look worse than the others:
+///
+/// - Streams stay open for minutes, so the endpoint with the fewest streams would get all calls.
+/// - If the endpoints strictly took turns, and a client called a method that works and a method that fails in turn, the
+///   failing calls would always go to the same endpoints.
+///
+/// With a much smaller number, the endpoint whose call has failed would get the next turn too often.
+const BY_CHANCE: usize = 8;
 
 /// The policy's state for the whole cluster.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +54,8 @@ pub(super) struct Latency {
     next_probe: Option<Instant>,
     /// Serial number of a pick, or 0: no probe becomes due before this pick, unless the endpoints are judged before.
     probe_turn: u64,
-    /// Number of the next picks for which chance breaks the ties.
-    random_ties: usize,
+    /// Number of the next picks to which [`BY_CHANCE`] applies.
+    picks_by_chance: usize,
 }
 
 impl Latency {
@@ -103,7 +108,7 @@ impl Latency {
 
     /// Records that a call to one of `endpoints` endpoints has failed.
     pub(super) fn failed(&mut self, endpoints: usize) {
-        self.random_ties = RANDOM_TIES.saturating_mul(endpoints);
+        self.picks_by_chance = BY_CHANCE.saturating_mul(endpoints);
     }
 
     /// Chooses an endpoint. `turn` is the serial number of the latest pick.
@@ -120,14 +125,14 @@ impl Latency {
         {
             return Some(probe);
         }
-        let baseline = &self.baseline;
-        let has_random_ties = self.random_ties > 0;
-        self.random_ties = self.random_ties.saturating_sub(1);
+        let usual_ms = self.baseline.latency_ms;
+        let by_chance = self.picks_by_chance > 0;
+        self.picks_by_chance = self.picks_by_chance.saturating_sub(1);
         choose::fewest_in_flight(&endpoints.list, random, |endpoint, compared, random| {
             usable(endpoint.id).then(|| Entry {
                 rank: rank(now, endpoint, compared, random),
-                load: endpoint.load(now, baseline),
-                turn: if has_random_ties { random.u64(..) } else { endpoint.turn },
+                load: endpoint.load(now, usual_ms, by_chance),
+                turn: if by_chance { random.u64(..) } else { endpoint.turn },
             })
         })
     }

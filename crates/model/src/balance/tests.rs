@@ -840,7 +840,8 @@ fn a_failed_call_keeps_its_place_for_some_usual_latencies() {
         let pick = pick_only(&mut balancer, now, one);
         balancer.finish(now, pick, failure(None));
     }
-    let load = |after: Duration| balancer.endpoints.list[0].load(now + after, &balancer.latency.baseline);
+    let usual_ms = balancer.latency.baseline.latency_ms;
+    let load = |after: Duration| balancer.endpoints.list[0].load(now + after, usual_ms, false);
     assert_eq!(balancer.in_flight(one), Some(0));
     assert_eq!([load(Duration::ZERO), load(40 * MS), load(200 * MS)], [5, 2, 0]);
 }
@@ -862,8 +863,8 @@ fn an_endpoint_that_becomes_ready_gets_as_many_kept_places_as_the_others_have() 
     let refreshes = pick(&mut balancer, now);
     balancer.finish(now, refreshes, Outcome::NotSent);
     assert_eq!(balancer.endpoints.list[0].health.state, State::Ready);
-    let baseline = &balancer.latency.baseline;
-    let loads: Vec<_> = balancer.endpoints.list.iter().map(|endpoint| endpoint.load(now, baseline)).collect();
+    let usual_ms = balancer.latency.baseline.latency_ms;
+    let loads: Vec<_> = balancer.endpoints.list.iter().map(|endpoint| endpoint.load(now, usual_ms, false)).collect();
     assert_eq!(loads, [16; 3]);
 }
 

@@ -55,33 +55,78 @@ fn an_endpoint_hangs_although_its_calls_are_cancelled_one_after_the_other() {
     assert!(!hangs(&balancer, now + 5000 * MS));
 }
 
+/// Opens `numbers[i]` streams to endpoint i, which all get an answer and stay open. Returns the streams.
+fn open_streams(balancer: &mut Balancer, now: &mut Instant, numbers: &[usize]) -> Vec<Pick> {
+    let mut streams = Vec::new();
+    for (id, number) in ids(balancer).into_iter().zip(numbers) {
+        for _ in 0..*number {
+            *now += 100 * MS;
+            let mut stream = pick_only(balancer, *now, id);
+            balancer.answered(*now + 5 * MS, &mut stream, 5 * MS);
+            streams.push(stream);
+        }
+    }
+    *now += 10_000 * MS;
+    streams
+}
+
 /// All calls of one client fail. An endpoint with few open streams has the lowest number of calls in flight for minutes,
 /// and must not get all of these calls.
 #[test]
 fn a_client_whose_calls_all_fail_makes_no_endpoint_failing_beside_streams() {
-    for few in [0, 6] {
+    for numbers in [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10]] {
         let mut now = Instant::now();
         let mut balancer = balancer(Policy::Latency, 5, now);
-        let mut streams = Vec::new();
-        for (number, id) in ids(&balancer).into_iter().enumerate() {
-            for _ in 0..few + number {
-                now += 100 * MS;
-                let mut stream = pick_only(&mut balancer, now, id);
-                balancer.answered(now + 5 * MS, &mut stream, 5 * MS);
-                streams.push(stream);
-            }
-        }
-        now += Duration::from_secs(10);
+        let _streams = open_streams(&mut balancer, &mut now, &numbers);
         for call in 0..300 {
             now += 1000 * MS;
             let pick = pick(&mut balancer, now);
             balancer.finish(now + 2 * MS, pick, failure(None));
-            assert!(none_is_failing(&balancer), "call {call}, streams from {few}");
+            assert!(none_is_failing(&balancer), "call {call}, streams {numbers:?}");
         }
     }
 }
 
-/// If the endpoint that last failed waited for all others to have as many streams, it would get no stream for long.
+/// A client calls a method that works and a method that fails in turn. The success must not send the next failing call to
+/// the endpoint with the fewest streams.
+#[test]
+fn a_method_that_always_fails_makes_no_endpoint_failing_beside_streams() {
+    for numbers in [&[5, 6][..], &[6, 7, 8, 9, 10]] {
+        let mut now = Instant::now();
+        let mut balancer = balancer(Policy::Latency, numbers.len() as u32, now);
+        let _streams = open_streams(&mut balancer, &mut now, numbers);
+        for call in 0..6_000 {
+            now += 50 * MS;
+            let pick = pick(&mut balancer, now);
+            balancer.finish(now + 5 * MS, pick, if call % 2 == 0 { success(5 * MS) } else { failure(None) });
+            assert!(none_is_failing(&balancer), "call {call}, streams {numbers:?}");
+        }
+    }
+}
+
+/// One endpoint has more streams than the others, so the others share the calls. A failed call must not exclude its
+/// endpoint for long, or the remaining endpoints would get all calls.
+#[test]
+fn rare_failures_beside_streams_leave_the_calls_spread() {
+    for seed in 0..3 {
+        let mut now = Instant::now();
+        let mut balancer = Balancer::new(Policy::Latency, seed);
+        balancer.set_endpoints(now, (0..5).map(address));
+        let ids = ids(&balancer);
+        let _streams = open_streams(&mut balancer, &mut now, &[0, 0, 0, 0, 50]);
+        let mut counts = [0; 5];
+        for call in 0..12_000 {
+            now += 50 * MS;
+            let pick = pick(&mut balancer, now);
+            let number = ids.iter().position(|id| *id == pick.endpoint).expect("a member");
+            counts[number] += 1;
+            balancer.finish(now + 5 * MS, pick, if call % 120 == 0 { failure(None) } else { success(5 * MS) });
+        }
+        assert!(counts.iter().all(|count| *count < 12_000 * 3 / 10), "seed {seed}: {counts:?}");
+    }
+}
+
+/// New streams go to the endpoint with the fewest streams again once calls no longer fail.
 #[test]
 fn an_endpoint_that_has_failed_once_gets_streams_again_soon() {
     let mut now = Instant::now();
@@ -89,16 +134,18 @@ fn an_endpoint_that_has_failed_once_gets_streams_again_soon() {
     let [full, empty] = ids(&balancer)[..] else {
         panic!("two endpoints");
     };
-    let mut streams = Vec::new();
-    for _ in 0..1_000 {
-        let mut stream = pick_only(&mut balancer, now, full);
-        now += MS;
-        balancer.answered(now, &mut stream, MS);
-        streams.push(stream);
-    }
+    let _streams = open_streams(&mut balancer, &mut now, &[100, 0]);
     let failed = pick_only(&mut balancer, now, empty);
     balancer.finish(now, failed, failure(None));
-    now += Duration::from_secs(31);
+    let mut to_full = 0;
+    for _ in 0..2 * 8 {
+        now += 100 * MS;
+        let pick = pick(&mut balancer, now);
+        to_full += u32::from(pick.endpoint == full);
+        balancer.finish(now + MS, pick, success(MS));
+    }
+    assert!((1..16).contains(&to_full), "{to_full} of 16 calls");
+    now += 100 * MS;
     assert_eq!(pick(&mut balancer, now).endpoint, empty);
 }
 
