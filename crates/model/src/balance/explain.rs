@@ -167,9 +167,9 @@ impl fmt::Display for Contender {
             Rank::Failing => "failing",
         };
         write!(f, "{rank} with {} in flight", self.in_flight)?;
-        match self.load > self.in_flight {
-            true => write!(f, ", counted as {} because of failures", self.load),
-            false => Ok(()),
+        match self.load == self.in_flight {
+            true => Ok(()),
+            false => write!(f, ", counted as {} because of failures", self.load),
         }
     }
 }

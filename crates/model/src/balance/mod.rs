@@ -268,8 +268,8 @@ impl Balancer {
         match outcome {
             Outcome::Success { latency } => {
                 // `answered_ms` is converted to the average method, but `latency` is not. The difference is still
-                // accurate enough to distinguish streams from short calls. A call without a report of its headers ends
-                // with them.
+                // accurate enough to distinguish streams from short calls. A successful call without a report of its
+                // headers mostly ends with them.
                 baseline.note_stream(answered_ms.map_or(0.0, |answered_ms| as_ms(latency) - answered_ms));
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));

@@ -88,6 +88,15 @@ impl Attempt {
         }
     }
 
+    /// Returns the outcome for the balancer if the attempt ends because its call has reached its deadline. The call has
+    /// taken too long, but the endpoint has not failed. After the response's headers, it has not succeeded either.
+    pub(crate) fn out_of_time(&self, now: Instant) -> Outcome {
+        match self.pick.as_ref().is_some_and(Pick::is_answered) {
+            true => Outcome::NotSent,
+            false => self.unanswered(now),
+        }
+    }
+
     /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has been sent.
     pub(crate) fn trailers_wait(&mut self, bytes: usize) {
         self.trailers_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

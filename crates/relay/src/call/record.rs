@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_model::balance::Outcome;
 pub(crate) use leno_model::balance::is_failure;
-use leno_model::balance::{Outcome, Pick};
 use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
@@ -363,13 +363,9 @@ pub(crate) fn outcome_of_answer(
     pushback: Option<Duration>,
     now: Instant,
 ) -> Outcome {
-    // The server's timer for the call's deadline has fired before ours. The call has taken too long, and the endpoint
-    // has not failed, but it has not succeeded either.
+    // The server's timer for the call's deadline has fired before ours.
     if grpc_status == Some(Status::DeadlineExceeded as u8) && is_nearly_out_of_time(call, now) {
-        return match attempt.pick.as_ref().is_some_and(Pick::is_answered) {
-            true => Outcome::NotSent,
-            false => attempt.unanswered(now),
-        };
+        return attempt.out_of_time(now);
     }
     let grpc_status = grpc_status.or_else(|| call.is_grpc.then_some(Status::Unknown as u8));
     Outcome::of_answer((http_status, grpc_status), now - attempt.since, pushback)
@@ -391,9 +387,16 @@ fn finish_picks(
         }
         _ => None,
     };
+    // The timer of a client or a server may have fired before ours. A mirrored copy that has reached its deadline has
+    // been cancelled.
+    let is_out_of_time = ending.has_expired() || is_nearly_out_of_time(call, now);
     for attempt in call.attempts.iter_mut() {
+        let outcome = outcome.unwrap_or_else(|| match is_out_of_time {
+            true => attempt.out_of_time(now),
+            false => attempt.unanswered(now),
+        });
         let Some(pick) = attempt.pick.take() else { continue };
-        cluster.balancer.finish(now, pick, outcome.unwrap_or_else(|| attempt.unanswered(now)));
+        cluster.balancer.finish(now, pick, outcome);
     }
 }
 

@@ -55,11 +55,19 @@ fn a_grpc_call_that_was_answered_without_a_status_has_failed() {
     assert_eq!(status_of(b"text/plain", 200), None);
 }
 
-/// A server of the Service `cart`, to which gRPC calls with a deadline of one second go.
+/// A server of the Service `cart`, to which calls go.
 struct Served {
     relay: Relay,
-    server: Option<(LinkId, Connection)>,
+    server: Option<ServerEnd>,
     calls: u32,
+}
+
+/// The server's end of the connection.
+struct ServerEnd {
+    endpoint: LinkId,
+    engine: Connection,
+    /// The stream of the latest request.
+    asked: Option<StreamKey>,
 }
 
 impl Served {
@@ -67,48 +75,62 @@ impl Served {
         Self { relay: relay(1, mesh_of(manifests.to_owned()), false), server: None, calls: 0 }
     }
 
-    /// Makes a call, and `after` its start answers with these header sections. Returns what the balancer has recorded of
-    /// the server.
+    /// Makes a gRPC call, and `after` its start answers with these header sections. Returns what the balancer has
+    /// recorded of the server.
     fn answer(&mut self, after: Duration, sections: &[&[(&str, &str)]]) -> Explanation {
+        self.ask(&IN_A_SECOND);
+        self.relay.set_now(self.relay.now + after);
+        for (number, section) in sections.iter().enumerate() {
+            let kind = if number == 0 { Section::Response } else { Section::Trailers };
+            self.send(kind, section, number + 1 == sections.len());
+        }
+        self.recorded()
+    }
+
+    /// Makes a call that the server receives, with these fields besides the pseudo-header fields.
+    fn ask(&mut self, of_call: &[(&str, &str)]) {
         let relay = &mut self.relay;
         let client = LinkId::Client(connect(relay, self.calls, outbound(), None, (Speaks::Http2, Vec::new())));
         self.calls += 1;
         assert!(relay.begin_read(client).is_some());
-        let request = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":authority", "cart.shop"),
-            (":path", "/a.B/C"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-            ("grpc-timeout", "1S"),
-        ];
+        let pseudo = [(":method", "POST"), (":scheme", "http"), (":authority", "cart.shop"), (":path", "/a.B/C")];
+        let request = [&pseudo, of_call].concat();
         let (mut caller, stream) = http2_caller(relay.now, &request);
         caller.send_data(stream, b"question", true);
         relay.receive(client, caller.output());
         relay.dispatch();
-        let (endpoint, server) = self.server.get_or_insert_with(|| {
+        let ServerEnd { endpoint, engine, asked } = self.server.get_or_insert_with(|| {
             let upstream = begin_connections(relay).first().expect("the call needs a connection").0;
-            let server = establish_http2(relay, upstream);
-            (LinkId::Endpoint(upstream), server)
+            let engine = establish_http2(relay, upstream);
+            ServerEnd { endpoint: LinkId::Endpoint(upstream), engine, asked: None }
         });
-        let (endpoint, now) = (*endpoint, relay.now);
+        let now = relay.now;
         relay.serve_waiting();
-        let link = relay.link(endpoint).expect("it is open");
+        let link = relay.link(*endpoint).expect("it is open");
         let sent = link.output().to_vec();
         link.note_written(sent.len());
-        let asked = read(server, now, &sent).expect("a request");
-        relay.set_now(now + after);
-        for (number, section) in sections.iter().enumerate() {
-            let kind = if number == 0 { Section::Response } else { Section::Trailers };
-            server.send_headers(asked, kind, &fields(section), number + 1 == sections.len());
-        }
-        let answer = server.output().to_vec();
-        server.advance_output(answer.len());
-        relay.receive(endpoint, &answer);
-        relay.explain().remove(0).endpoints.remove(0).balancer
+        *asked = read(engine, now, &sent);
+        assert!(asked.is_some(), "the server receives the request");
+    }
+
+    /// Sends one header section of the server's answer.
+    fn send(&mut self, kind: Section, section: &[(&str, &str)], end_stream: bool) {
+        let ServerEnd { endpoint, engine, asked } = self.server.as_mut().expect("a connection");
+        engine.send_headers(asked.expect("a request"), kind, &fields(section), end_stream);
+        let answer = engine.output().to_vec();
+        engine.advance_output(answer.len());
+        self.relay.receive(*endpoint, &answer);
+    }
+
+    /// Returns what the balancer has recorded of the server.
+    fn recorded(&self) -> Explanation {
+        self.relay.explain().remove(0).endpoints.remove(0).balancer
     }
 }
+
+/// The fields of a gRPC call with a deadline of one second.
+const IN_A_SECOND: [(&str, &str); 3] =
+    [("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", "1S")];
 
 const EARLY: Duration = Duration::from_millis(100);
 const AT_THE_DEADLINE: Duration = Duration::from_millis(999);
@@ -148,6 +170,35 @@ fn an_answer_at_the_deadline_is_no_success_either() {
         assert_eq!(served.answer(AT_THE_DEADLINE, answer).failure_rate, before, "{answer:?}");
         assert!(served.answer(EARLY, &[&[OK, GRPC], &[("grpc-status", "0")]]).failure_rate < before);
     }
+}
+
+/// Our timer fires at the deadline. An endpoint that sends headers and then hangs must not get a success for each call.
+#[test]
+fn headers_without_an_end_until_the_deadline_are_no_success() {
+    let mut served = Served::new(&service("cart", &["10.0.0.9"]));
+    let before = served.answer(EARLY, &[&[OK, GRPC, ("grpc-status", "2")]]).failure_rate;
+    served.ask(&IN_A_SECOND);
+    served.relay.set_now(served.relay.now + EARLY);
+    served.send(Section::Response, &[OK, GRPC], false);
+    assert_eq!(served.relay.calls.len(), 1);
+    served.relay.set_now(served.relay.now + Duration::from_secs(1));
+    served.relay.expire_deadlines();
+    assert_eq!(served.relay.calls.len(), 0);
+    assert_eq!(served.recorded().failure_rate, before);
+}
+
+/// The status 404 is a success, so its latency must not contain the time that the content takes.
+#[test]
+fn the_latency_of_an_answer_404_with_content_is_that_of_its_headers() {
+    let mut served = Served::new(&service("cart", &["10.0.0.9"]));
+    served.ask(&[]);
+    served.relay.set_now(served.relay.now + EARLY);
+    served.send(Section::Response, &[(":status", "404")], false);
+    served.relay.set_now(served.relay.now + Duration::from_secs(3));
+    served.send(Section::Trailers, &[], true);
+    assert_eq!(served.relay.calls.len(), 0);
+    assert_eq!(served.recorded().latency_estimate_ms, Some(100.0));
+    assert_eq!(served.recorded().failures, 0);
 }
 
 /// The balancer would learn of the failure only after the latency.

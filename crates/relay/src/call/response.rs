@@ -10,7 +10,7 @@ use crate::Relay;
 use crate::call::attempt::AttemptId;
 use crate::call::deadline::is_nearly_out_of_time;
 use crate::call::due::Due;
-use crate::call::record::Ending;
+use crate::call::record::{Ending, is_failure};
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::retry_policy::may_have_failed;
@@ -195,10 +195,13 @@ impl Relay {
             call.note_hedged_answer((id, method, took), fields, cluster, now);
         }
         let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.as_mut());
-        // If the response may have failed, the balancer learns the latency together with the outcome: a fast failure
-        // does not show that the endpoint is fast.
+        // The balancer learns the latency of a failure together with the outcome: a fast failure does not show that the
+        // endpoint is fast. A gRPC call with another HTTP status than 2xx mostly lacks `grpc-status`, and has failed then.
+        let is_failed = is_failure(call.http_status, grpc::status(fields).filter(|_| call.is_grpc))
+            || (call.is_grpc && !(200..300).contains(&call.http_status));
         if let (Some(pick), Some(cluster)) = (pick, cluster)
-            && !may_have_failed(fields, end_stream)
+            && !end_stream
+            && !is_failed
         {
             cluster.balancer.answered(now, pick, took);
         }
