@@ -144,8 +144,8 @@ fn failing_fast_does_not_attract_calls() {
                 let failed = simulation.tally.failed_part();
                 let case = format!("seed {seed}, {failing_servers} failing {failing}");
                 // The more endpoints are failing, the more often must another fail. Otherwise, the rest could not
-                // carry all calls. So the balancer need not find all of several servers that fail a part of their calls,
-                // but they get no more than equal shares.
+                // carry all calls. So the balancer need not find all of several servers that fail a part of their calls.
+                // For them, this test shows only that they get no more than equal shares.
                 let equal_shares = failing * failing_servers as f64 / 5.0;
                 let most = match failing_servers {
                     1 => 0.004,

@@ -1,6 +1,7 @@
 //! The cluster's baseline. The balancer compares each endpoint with the baseline to find slow and failing endpoints.
 //!
-//! An endpoint is established if it is ready or slow, or if it is warming and has enough answers.
+//! An endpoint is established if it is ready or slow and has a latency, or if it is warming and has enough answers. While
+//! all its calls have failed, an endpoint has no latency.
 //!
 //! - Slow: an endpoint that is much slower than the median of the pool (see below). So at most half of the endpoints in
 //!   the pool can be slow.

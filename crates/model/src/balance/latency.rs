@@ -52,7 +52,8 @@ pub(super) struct Latency {
     next_count: Option<Instant>,
     /// Lower bound of the time of the next due probe; `None` if no probe becomes due before the next refresh.
     next_probe: Option<Instant>,
-    /// Serial number of a pick, or 0: no probe becomes due before this pick, unless the endpoints are judged before.
+    /// Serial number of a pick, or 0: no due probe is looked for before this pick, unless an endpoint on probation is
+    /// judged before.
     probe_turn: u64,
     /// Number of the next picks to which [`BY_CHANCE`] applies.
     picks_by_chance: usize,

@@ -16,7 +16,8 @@ use super::baseline::Baseline;
 
 /// Wait before the first probe. The wait doubles with each probe, until the endpoint gives a good answer to a probe.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Maximum wait between probes, unless calls are rare (`Health::next_turn`). It is a compromise: with a longer wait, fewer calls go to a slow endpoint; with a shorter wait, a recovery is noticed sooner.
+/// Maximum wait between probes, unless calls are rare (`Health::next_turn`). It is a compromise: with a longer wait,
+/// fewer calls go to a slow endpoint; with a shorter wait, a recovery is noticed sooner.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;

@@ -460,9 +460,10 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
         failures += u32::from(fails);
         balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
     }
-    // The calls take half a second in total. About 50 calls may fail in the first 10 ms, before the balancer notices
-    // the failures; later, one probe may fail.
-    assert!(failures <= 70, "{failures}");
+    // The calls take half a second in total. In the first 10 ms, before the first baseline, failed calls keep no places in
+    // flight, so 29 to 47 calls fail (with eight seeds). In the next 50 ms, for which the endpoint must fail too often,
+    // about 11 fail.
+    assert!(failures <= 60, "{failures}");
     assert!(ids(&balancer).into_iter().all(|id| balancer.is_failing(id) == (id == failing)));
     balancer.set_policy(Policy::RoundRobin);
     assert!(!balancer.is_failing(failing), "round robin leaves out no endpoint");
@@ -676,6 +677,7 @@ fn time_until_back(balancer: &mut Balancer, start: Instant, id: EndpointId, fail
 /// If the application fails calls everywhere, a failed probe is no evidence that the endpoint is still slow or failing.
 #[test]
 fn an_endpoint_recovers_although_calls_fail_at_every_endpoint() {
+    // If half of the calls fail, a slow endpoint needs 5 to 61 s (with 20 seeds), and at most 41 s with the five seeds here.
     for (failing, most_s) in [(0.0, 5), (0.05, 10), (0.2, 30), (0.5, 60)] {
         let most = Duration::from_secs(most_s);
         for seed in 0..5 {
