@@ -14,7 +14,7 @@ use crate::link::LinkId;
 use crate::pool::liveness::{Check, Seen};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
-use crate::target::cluster::Standing;
+use crate::target::cluster::{ClusterState, Others, Standing};
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
 /// Number of sweeps in which each connection is checked once.
@@ -291,20 +291,22 @@ impl Relay {
         }
         if check == Check::Ping {
             self.mark_dirty(LinkId::Endpoint(id));
-            if is_avoided && self.pools.is_doubtful(pool) {
-                self.move_waiting(pool);
-            }
+        }
+        if is_avoided && self.pools.is_doubtful(pool) {
+            self.move_waiting(pool);
         }
         check
     }
 
-    /// Sends the calls that wait for a connection to a silent server to other endpoints. If no other endpoint takes a
-    /// call, the call waits again. A call without a further attempt stays there: the server may only have paused.
+    /// Sends the calls that wait for a connection to a silent server to other endpoints that are well. A call without a
+    /// further attempt stays there: the server may only have paused.
     fn move_waiting(&mut self, pool: PoolId) {
-        let Some(waiting) = self.pools.get(pool).map(|pool| pool.waiting().clone().into_attempts()) else { return };
+        let Some(pool) = self.pools.get(pool).filter(|pool| !pool.waiting().is_empty()) else { return };
+        let (cluster, lane, waiting) = (pool.cluster, pool.key.lane, pool.waiting().clone().into_attempts());
         for id in waiting {
-            let call = self.calls.get(id.call);
-            if call.is_some_and(|call| call.own_attempts() < self.limits.relay.max_attempts) {
+            let Some(call) = self.calls.get(id.call) else { continue };
+            let is_taken = |state: &ClusterState| state.others(self.now, (call, lane), &self.pools) == Others::Free;
+            if call.own_attempts() < self.limits.relay.max_attempts && self.targets.get(cluster).is_some_and(is_taken) {
                 self.attempt_failed(id, &Failure::NotSent);
             }
         }

@@ -99,6 +99,8 @@ struct Ended {
     is_error: bool,
     /// Whether the proxy has accepted the tap.
     has_begun: bool,
+    /// Whether a tap of the proxy was open for as long as a useful tap is: the command may open another one.
+    has_lasted: bool,
 }
 
 /// The results so far.
@@ -188,9 +190,7 @@ impl Options {
                 Some(ended) = taps.next() => {
                     has_begun |= ended.has_begun;
                     has_ended_well |= !ended.is_error;
-                    // A proxy that shuts down or restarts ends its taps with an error, so an error is a refusal only if
-                    // the tap had not begun.
-                    watched.end(ended.proxy, ended.is_error && !ended.has_begun);
+                    watched.end(ended.proxy, ended.is_error && !ended.has_lasted);
                     // In a cluster, other proxies may replace the last one: wait for the next list.
                     if taps.is_empty() && !(proxies.are_of_cluster() && has_begun) {
                         return if has_ended_well { Ok(()) } else { Err(no_proxy()) };
@@ -205,7 +205,7 @@ impl Options {
                     };
                     let omitted = watched.omitted();
                     for proxy in watched.list(list.into_iter()) {
-                        eprintln!("leno: the tap of {} begins; earlier calls are not shown", proxy.instance());
+                        eprintln!("leno: opening a tap of {}; calls until then are not shown", proxy.instance());
                         taps.push(watch(proxy));
                     }
                     if watched.omitted() > omitted {
@@ -226,18 +226,21 @@ impl Options {
 
     /// Shows the calls of one proxy until its tap ends.
     async fn tap(&self, proxies: &Proxies, proxy: ProxyAt, json: &str, shown: &Shown) -> Ended {
-        let has_begun = Cell::new(false);
+        let (has_begun, has_lasted) = (Cell::new(false), Cell::new(false));
         let each = |tapped: Tapped<'_>| {
             has_begun.set(true);
             match tapped {
                 Tapped::Line(line) => self.show(&proxy, line, shown),
-                Tapped::Ended(ended) => eprintln!("leno: {ended}"),
+                Tapped::Ended(ended) => {
+                    has_lasted.set(true);
+                    eprintln!("leno: {ended}");
+                }
             }
         };
         let ended = proxies.tap(&proxy, json, each).await;
         // Report the error now, not after the taps of the other proxies: they may continue for a long time.
         let ended = ended.inspect_err(|error| eprintln!("leno: {error}"));
-        Ended { proxy, is_error: ended.is_err(), has_begun: has_begun.get() }
+        Ended { proxy, is_error: ended.is_err(), has_begun: has_begun.get(), has_lasted: has_lasted.get() }
     }
 
     fn show(&self, proxy: &ProxyAt, line: &str, shown: &Shown) {

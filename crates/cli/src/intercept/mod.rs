@@ -46,7 +46,8 @@ pub(crate) enum Error {
     /// No backend could load the rules.
     #[error(
         "the kernel accepted no rules ({0}); load the modules of nf_tables (modprobe -a nft_redir nft_fib_inet) or of \
-         ip_tables (modprobe -a iptable_nat iptable_security ip6table_nat ip6table_security)"
+         ip_tables (modprobe -a iptable_nat iptable_security ip6table_nat ip6table_security); a kernel without both \
+         cannot redirect connections"
     )]
     NoBackend(String),
     /// iptables-save failed, so it is not known whether our rules are in force.

@@ -6,7 +6,7 @@ use super::endpoints::{Endpoint, EndpointId};
 
 /// In a cluster with at most this many endpoints, a pick compares all of them. In a larger cluster, a pick compares
 /// [`DRAWS`] endpoints that it draws at random. If none of these is ready, it compares all endpoints.
-const COMPARE_ALL_MAX: usize = 16;
+pub(super) const COMPARE_ALL_MAX: usize = 16;
 /// Number of endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;
 
@@ -60,7 +60,7 @@ pub(super) struct Contender {
     pub(super) id: EndpointId,
     pub(super) rank: Rank,
     pub(super) in_flight: u32,
-    /// Calls in flight, and failed calls that keep their places ([`Endpoint::load`]).
+    /// See [`Endpoint::load`].
     pub(super) load: u32,
     turn: u64,
 }

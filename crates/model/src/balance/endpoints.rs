@@ -133,7 +133,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn load(&self, now: Instant, usual_ms: Option<f64>, without_streams: bool) -> u32 {
         let open = if without_streams { self.calls.unanswered } else { self.calls.in_flight };
-        open.saturating_add(self.kept_places.number(now, usual_ms).round() as u32)
+        let kept = self.kept_places.number(now, usual_ms);
+        if kept == 0.0 { open } else { open.saturating_add(kept.round() as u32) }
     }
 }
 

@@ -37,11 +37,14 @@ impl KeptPlaces {
     }
 
     pub(super) fn number(&self, now: Instant, usual_ms: Option<f64>) -> f64 {
+        // Each pick asks every endpoint, so spare those without failures the rest, and most others the exponential function.
+        if self.number == 0.0 {
+            return 0.0;
+        }
         let (Some(at), Some(usual_ms)) = (self.at, usual_ms) else { return 0.0 };
         let constant_ms = (KEPT_FACTOR * usual_ms).max(KEPT_MIN_MS);
         let age_ms = now.saturating_duration_since(at).as_secs_f64() * 1e3;
-        // Each pick asks every endpoint, so spare most of them the exponential function.
-        if self.number == 0.0 || age_ms > KEPT_AGE_MAX * constant_ms {
+        if age_ms > KEPT_AGE_MAX * constant_ms {
             return 0.0;
         }
         self.number * (-age_ms / constant_ms).exp()

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::baseline::Baseline;
-use super::choose::{self, Choice, Entry, Rank, Why};
+use super::choose::{self, COMPARE_ALL_MAX, Choice, Entry, Rank, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
 use super::health::State;
 use super::methods::Methods;
@@ -109,7 +109,8 @@ impl Latency {
 
     /// Records that a call to one of `endpoints` endpoints has failed.
     pub(super) fn failed(&mut self, endpoints: usize) {
-        self.picks_by_chance = BY_CHANCE.saturating_mul(endpoints);
+        // Of more endpoints, a pick compares only a few, so the endpoint with the fewest streams gets fewer of the calls.
+        self.picks_by_chance = BY_CHANCE.saturating_mul(endpoints.min(COMPARE_ALL_MAX));
     }
 
     /// Chooses an endpoint. `turn` is the serial number of the latest pick.

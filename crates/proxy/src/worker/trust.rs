@@ -261,8 +261,9 @@ impl Stay {
     }
 
     /// Gives notice when a tenth of the remaining time is left. So the clients of a server do not all open another
-    /// connection in the same moment: connections opened a minute apart are replaced 6 seconds apart. A server renews its certificate when at
-    /// least a sixth of the certificate's lifetime is left, so the new connection usually shows a new certificate.
+    /// connection in the same moment: connections opened a minute apart are replaced 6 seconds apart. A server renews
+    /// its certificate when at least a sixth of the certificate's lifetime is left, so the new connection usually shows
+    /// a new certificate.
     fn of_server(expiry: SystemTime, now: SystemTime) -> Self {
         Self { notice: expiry - tenth_of_rest(expiry, now), expiry }
     }

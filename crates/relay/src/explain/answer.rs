@@ -192,7 +192,7 @@ pub struct EndpointState {
     /// The error of the last attempt to connect to the endpoint; `None` if that attempt succeeded.
     #[serde(default)]
     pub last_connect_error: Option<String>,
-    /// Whether the server has not answered a PING, so that calls go to other endpoints.
+    /// Whether the server has not answered a PING. If so, calls go to other endpoints while others are well.
     #[serde(default)]
     pub is_silent: bool,
 }

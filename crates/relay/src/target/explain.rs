@@ -44,7 +44,7 @@ pub struct EndpointExplanation {
     pub connect_failures: u32,
     /// The error of the last attempt to connect; `None` if that attempt succeeded.
     pub last_connect_error: Option<String>,
-    /// Whether the server has not answered a PING, so that calls go to other endpoints.
+    /// Whether the server has not answered a PING. If so, calls go to other endpoints while others are well.
     pub is_silent: bool,
 }
 

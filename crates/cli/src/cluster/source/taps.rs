@@ -42,8 +42,9 @@ pub(super) fn reason(text: &str) -> Option<String> {
 /// Runs `tap` again each time it ends after at least [`TAP_MIN`], and first calls `notify` with a sentence about the
 /// gap. `tap` returns the reason for its end if the proxy named one. `name` names the proxy.
 ///
-/// A proxy does not complete the answer of a tap when it shuts down, or after its time limit: such a tap ends with an error.
-/// If the answer is complete and gives no reason, the tap is not opened again, and `notify` gets a sentence about the end.
+/// A proxy does not complete the answer of a tap when it shuts down, or after its time limit: such a tap ends with an
+/// error. If the answer is complete and gives no reason, the tap is not opened again, and `notify` gets a sentence about
+/// the end.
 pub(super) async fn keep_open(
     name: &str,
     mut tap: impl AsyncFnMut() -> Result<Option<String>, ClusterError>,
@@ -62,7 +63,7 @@ pub(super) async fn keep_open(
             Err(_) => None,
             Ok(Some(reason)) if open_for < TAP_MIN => {
                 let what = format!("the proxy of {name} ended the tap: {reason}");
-                return Err(ClusterError::new(what, "open the tap again, and read what it shows"));
+                return Err(ClusterError::new(what, "run leno tap again, and read what it shows"));
             }
             Ok(reason) => reason,
         };

@@ -8,17 +8,17 @@ use crate::cluster::source::ProxyAt;
 /// Maximum number of proxies that the command watches at the same time.
 pub(super) const PROXIES_MAX: usize = 64;
 
-/// Number of consecutive refused taps of a proxy after which the command no longer taps the proxy. One of them proves
-/// little: the list may be older than the restart of the proxy.
-const REFUSALS_MAX: u32 = 3;
+/// Number of consecutive failed taps of a proxy after which the command no longer taps the proxy. One of them proves
+/// little: a proxy that restarts ends its taps with an error, and the list may be older than the restart.
+const FAILURES_MAX: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct Watched {
     /// The proxies with an open tap, at most [`PROXIES_MAX`].
     open: BTreeSet<ProxyAt>,
-    /// Number of consecutive refused taps of each proxy that has refused its last tap. At [`REFUSALS_MAX`], the command does
-    /// not tap the proxy again as long as it is listed: it has reported the errors, and most errors would repeat.
-    refusals: BTreeMap<ProxyAt, u32>,
+    /// Number of consecutive failed taps of each proxy whose last tap has failed. At [`FAILURES_MAX`], the command does not
+    /// tap the proxy again as long as it is listed: it has reported the errors, and most errors would repeat.
+    failures: BTreeMap<ProxyAt, u32>,
     /// Number of listed proxies that are not watched because of [`PROXIES_MAX`].
     omitted: usize,
 }
@@ -29,23 +29,23 @@ impl Watched {
     /// Pod that it replaces.
     pub(super) fn list(&mut self, listed: impl Iterator<Item = ProxyAt>) -> Vec<ProxyAt> {
         let listed: BTreeSet<ProxyAt> = listed.collect();
-        self.refusals.retain(|proxy, _| listed.contains(proxy));
-        let is_refused = |proxy: &ProxyAt| self.refusals.get(proxy).is_some_and(|count| *count >= REFUSALS_MAX);
-        let is_new = |proxy: &ProxyAt| !self.open.contains(proxy) && !is_refused(proxy);
+        self.failures.retain(|proxy, _| listed.contains(proxy));
+        let has_failed = |proxy: &ProxyAt| self.failures.get(proxy).is_some_and(|count| *count >= FAILURES_MAX);
+        let is_new = |proxy: &ProxyAt| !self.open.contains(proxy) && !has_failed(proxy);
         let mut new: Vec<ProxyAt> = listed.into_iter().filter(is_new).collect();
         self.omitted = cut(&mut new, PROXIES_MAX.saturating_sub(self.open.len()));
         self.open.extend(new.iter().cloned());
         new
     }
 
-    /// Notes that the tap of a proxy has ended. `is_refusal`: with an error before it had begun.
-    pub(super) fn end(&mut self, proxy: ProxyAt, is_refusal: bool) {
+    /// Notes that the tap of a proxy has ended. `is_failure`: with an error, and soon.
+    pub(super) fn end(&mut self, proxy: ProxyAt, is_failure: bool) {
         self.open.remove(&proxy);
-        if is_refusal {
-            let count = self.refusals.entry(proxy).or_default();
+        if is_failure {
+            let count = self.failures.entry(proxy).or_default();
             *count = count.saturating_add(1);
         } else {
-            self.refusals.remove(&proxy);
+            self.failures.remove(&proxy);
         }
     }
 
@@ -56,7 +56,7 @@ impl Watched {
 
     /// Whether the command no longer taps a listed proxy.
     pub(super) fn has_given_up(&self) -> bool {
-        self.refusals.values().any(|count| *count >= REFUSALS_MAX)
+        self.failures.values().any(|count| *count >= FAILURES_MAX)
     }
 }
 

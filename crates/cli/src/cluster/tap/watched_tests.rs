@@ -23,10 +23,10 @@ fn a_pod_that_replaces_another_is_watched() {
 }
 
 #[test]
-fn a_proxy_that_refuses_taps_is_watched_again_only_after_a_list_without_it() {
+fn a_proxy_whose_taps_fail_is_watched_again_only_after_a_list_without_it() {
     let mut watched = Watched::default();
     list(&mut watched, &["web-a", "web-b"]);
-    for _ in 1..REFUSALS_MAX {
+    for _ in 1..FAILURES_MAX {
         watched.end(proxy_of("web", "web-a"), true);
         assert_eq!((list(&mut watched, &["web-a", "web-b"]), watched.has_given_up()), (pods(&["web-a"]), false));
     }
@@ -37,11 +37,11 @@ fn a_proxy_that_refuses_taps_is_watched_again_only_after_a_list_without_it() {
 }
 
 #[test]
-fn a_tap_that_begins_makes_up_for_earlier_refusals() {
+fn a_tap_that_lasts_makes_up_for_earlier_failures() {
     let mut watched = Watched::default();
-    for is_refusal in [true, true, false, true, true] {
+    for is_failure in [true, true, false, true, true] {
         assert_eq!(list(&mut watched, &["web-a"]), pods(&["web-a"]));
-        watched.end(proxy_of("web", "web-a"), is_refusal);
+        watched.end(proxy_of("web", "web-a"), is_failure);
     }
     assert_eq!((list(&mut watched, &["web-a"]), watched.has_given_up()), (pods(&["web-a"]), false));
 }
