@@ -6,9 +6,9 @@
 //! accounts of each namespace. A stream may have to end so that a client of another account finds room. All holders
 //! together stay within the capacity, with three exceptions:
 //!
-//! - responses: an account without bytes in transit may have one even if nothing is free, while its namespace uses at
-//!   most an equal part ([`Ledger::may_respond`]). So responses may use up to twice the capacity, and the latest response
-//!   comes on top ([`Account::hold`]). The memory that is reserved for bytes in transit is twice the capacity, too;
+//! - responses: an account without unread responses may have one even if nothing is free, while the responses of its
+//!   namespace take at most an equal part ([`Ledger::may_respond`]). So responses may use up to twice the capacity, and
+//!   the latest response comes on top ([`Account::hold`]). The memory that is reserved for bytes in transit is twice the capacity, too;
 //! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
 //! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
 //!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then
@@ -66,6 +66,8 @@ pub(crate) struct Held {
     accounts: Arc<Accounts>,
     key: Arc<StreamKey>,
     bytes: usize,
+    /// The part of `bytes` that belongs to a response. The rest belongs to requests.
+    unread: usize,
 }
 
 /// Notifies the task of a stream when the stream is displaced. The task must then end the stream. Once this value is
@@ -124,7 +126,7 @@ impl Exhausted {
         match resource {
             Resource::Streams => Self::Streams { holder, own, max },
             Resource::Names => Self::Names { holder, own, max },
-            Resource::Bytes => Self::Bytes { holder, own, max },
+            Resource::Bytes | Resource::Unread => Self::Bytes { holder, own, max },
         }
     }
 }
@@ -246,10 +248,17 @@ impl Account {
         streams.try_into().unwrap_or(u32::MAX)
     }
 
-    /// Counts bytes against the holder, even beyond its limit.
+    /// Counts the bytes of a response against the holder, even beyond its limit.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
-        self.accounts.lock().ledger.add(&self.key, Resource::Bytes, bytes);
-        Held { accounts: self.accounts.clone(), key: self.key.clone(), bytes }
+        let mut inner = self.accounts.lock();
+        inner.ledger.add(&self.key, Resource::Bytes, bytes);
+        inner.ledger.add(&self.key, Resource::Unread, bytes);
+        Held { accounts: self.accounts.clone(), key: self.key.clone(), bytes, unread: bytes }
+    }
+
+    /// Begins to count the bytes of requests against the holder. [`Held::grow`] adds them.
+    pub(crate) fn hold_requests(&self) -> Held {
+        Held { accounts: self.accounts.clone(), key: self.key.clone(), bytes: 0, unread: 0 }
     }
 
     /// Locks the rate limits of this holder's clients at this address.
@@ -264,7 +273,7 @@ impl Account {
 }
 
 impl Held {
-    /// Raises the count to `bytes` if that is more than before.
+    /// Raises the count to `bytes` if that is more than before. The additional bytes belong to requests.
     ///
     /// # Errors
     /// [`Exhausted`] if there is no room for so many bytes. In this case, the count stays unchanged.
@@ -278,7 +287,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.accounts.lock().ledger.remove(&self.key, Resource::Bytes, self.bytes);
+        let mut inner = self.accounts.lock();
+        inner.ledger.remove(&self.key, Resource::Unread, self.unread);
+        inner.ledger.remove(&self.key, Resource::Bytes, self.bytes);
     }
 }
 

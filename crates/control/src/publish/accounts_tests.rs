@@ -124,14 +124,35 @@ fn who_leaves_responses_unread_gets_no_more_of_them_and_others_do() {
     let again = open(&accounts, "slow").expect("there is room");
     let unread = slow.hold(600);
     assert_eq!([&slow, &again, &other].map(Account::may_send), [false, false, true]);
-    let mut request = other.hold(0);
+    let mut request = other.hold_requests();
     assert_eq!(request.grow(400), Ok(()), "the slow client has more");
-    let mut late = again.hold(0);
+    let mut late = again.hold_requests();
     assert!(matches!(late.grow(1), Err(Exhausted::Bytes { own: 600, max: 1_000, .. })));
     drop(unread);
     assert!(slow.may_send());
     assert_eq!(request.grow(500), Ok(()));
     assert!(matches!(request.grow(501), Err(Exhausted::Bytes { own: 500, max: 1_000, .. })));
+}
+
+/// The buffers of requests are counted for the life of their streams.
+#[test]
+fn an_identity_gets_responses_however_many_bytes_its_own_requests_take() {
+    for bytes in [334, 500] {
+        let accounts = accounts(100, 1);
+        let reader = open(&accounts, "reader").expect("there is room");
+        let again = open(&accounts, "reader").expect("there is room");
+        let other = open(&accounts, "other").expect("there is room");
+        let mut request = reader.hold_requests();
+        assert_eq!(request.grow(bytes), Ok(()));
+        let may_send = || [&reader, &again, &other].map(Account::may_send);
+        assert_eq!(may_send(), [true; 3], "{bytes} bytes");
+        let unread = again.hold(300);
+        assert_eq!(may_send(), [false, false, true], "only unread responses count: {bytes} bytes");
+        drop(unread);
+        assert_eq!(may_send(), [true; 3], "{bytes} bytes");
+        drop((request, reader, again, other));
+        assert!(accounts.lock().ledger.is_empty());
+    }
 }
 
 #[test]
@@ -191,7 +212,7 @@ async fn a_request_that_finds_no_room_displaces_a_stream_whose_client_does_not_r
     let mut slow = open(&accounts, "slow").expect("there is room");
     let other = open(&accounts, "other").expect("there is room");
     let unread = slow.hold(1_000);
-    let mut request = other.hold(0);
+    let mut request = other.hold_requests();
     assert_eq!(request.grow(300), Ok(()));
     let displaced = slow.displacement().wait().await.to_string();
     assert!(displaced.contains("bytes_max = 1000"), "{displaced}");
@@ -214,7 +235,7 @@ fn the_bytes_of_a_stream_that_is_displaced_for_a_stream_count_until_they_are_rea
     let late = slow[0].hold(100);
     let used = || accounts.lock().ledger.used(Resource::Bytes);
     assert_eq!(used(), 700);
-    let mut request = other.hold(0);
+    let mut request = other.hold_requests();
     assert!(request.grow(400).is_err(), "a stream is displaced only once");
     drop(slow);
     assert_eq!(used(), 700);

@@ -52,6 +52,8 @@ pub(crate) enum Resource {
     Names,
     /// Bytes of incomplete requests, and of responses that the client has not read.
     Bytes,
+    /// The part of `Bytes` that belongs to responses. It has no limit of its own.
+    Unread,
 }
 
 impl Resource {
@@ -60,14 +62,14 @@ impl Resource {
         match self {
             Self::Streams => "streams_max",
             Self::Names => "names_max",
-            Self::Bytes => "bytes_max",
+            Self::Bytes | Self::Unread => "bytes_max",
         }
     }
 }
 
 /// How much of each [`Resource`] is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage([usize; 3]);
+struct Usage([usize; 4]);
 
 impl Usage {
     fn of(self, resource: Resource) -> usize {
@@ -278,7 +280,7 @@ impl Ledger {
 
     /// Counts `more` of a resource for a stream, even beyond the limit. For a displaced stream, counts only bytes.
     pub(super) fn add(&mut self, key: &StreamKey, resource: Resource, more: usize) {
-        if resource == Resource::Bytes || !self.is_ending(key) {
+        if matches!(resource, Resource::Bytes | Resource::Unread) || !self.is_ending(key) {
             self.change(key, resource, |used| used.saturating_add(more));
         }
     }
@@ -293,7 +295,7 @@ impl Ledger {
         match resource {
             Resource::Streams => self.capacity.streams_max,
             Resource::Names => self.capacity.names_max,
-            Resource::Bytes => self.capacity.bytes_max,
+            Resource::Bytes | Resource::Unread => self.capacity.bytes_max,
         }
     }
 
@@ -319,15 +321,21 @@ impl Ledger {
 
     /// Whether a response may be written for a stream:
     ///
-    /// - An account may use as many bytes as it leaves free for its namespace, and the namespace as many as it leaves
-    ///   free for others. So one account takes at most a third of the limit, and one namespace at most half if other
-    ///   namespaces have streams, except for the latest response.
-    /// - An account without bytes in transit may have one response even if nothing is free, while its namespace uses at
-    ///   most an equal part of the limit. So one other namespace that leaves nothing free does not stop its responses.
+    /// - The unread responses of an account may take as many bytes as the account leaves free for its namespace, and
+    ///   those of the namespace as many as it leaves free for others. So the responses of one account take at most a
+    ///   third of the limit, and those of one namespace at most half if other namespaces have streams, except for the
+    ///   latest response.
+    /// - An account without unread responses may have one response even if nothing is free, while the responses of its
+    ///   namespace take at most an equal part of the limit. So one other namespace that leaves nothing free does not stop
+    ///   its responses.
     /// - No account may have a further response while all clients use twice the limit ([`RESPONSES_FACTOR`]).
+    ///
+    /// The account's own requests only reduce what is free. The buffers of requests are counted for the life of their
+    /// streams. Otherwise the proxies of a large namespace would stop their own responses for good, though they read all
+    /// of them.
     pub(super) fn may_respond(&self, key: &StreamKey) -> bool {
-        let by_account = self.used_by_holder(key, Resource::Bytes);
-        let by_namespace = self.used_by_namespace(key, Resource::Bytes);
+        let by_account = self.used_by_holder(key, Resource::Unread);
+        let by_namespace = self.used_by_namespace(key, Resource::Unread);
         let equal_part = self.max(Resource::Bytes) / self.namespaces.len().max(1);
         let has_room = self.used(Resource::Bytes) < self.max(Resource::Bytes).saturating_mul(RESPONSES_FACTOR);
         let leaves_as_much_free = by_namespace.saturating_add(by_account) <= self.free(Resource::Bytes);
@@ -460,7 +468,7 @@ impl Ledger {
         let free = max.checked_sub(after);
         let fits = match resource {
             Resource::Streams | Resource::Names => free.is_some(),
-            Resource::Bytes => free.is_some_and(|free| holder_after <= free),
+            Resource::Bytes | Resource::Unread => free.is_some_and(|free| holder_after <= free),
         };
         if fits {
             return Some(Lack { amount: 0, from_others: false });

@@ -92,7 +92,7 @@ impl Service {
         // The decoder's buffer grows as needed, and stays at about twice the size of the largest request. Most requests
         // are short acknowledgements.
         let decoder = ProstDecoder::new(BufferSettings::new(0, 0));
-        let body = Metered::new(request.into_body(), account.hold(0));
+        let body = Metered::new(request.into_body(), account.hold_requests());
         let meter = body.meter();
         let requests = Streaming::new_request(decoder, body, None, Some(REQUEST_MAX_BYTES));
         let (sender, messages) = mpsc::channel(RESPONSES_MAX);

@@ -143,7 +143,7 @@ impl Closing {
     fn of_displaced(why: &Displaced) -> Self {
         match why.resource {
             // A request takes the place of bytes of this stream, but they stay in memory until the connection is closed.
-            Resource::Bytes => {
+            Resource::Bytes | Resource::Unread => {
                 Self { after: Duration::ZERO, why: "closed at once, to free the bytes of a displaced stream" }
             }
             Resource::Streams | Resource::Names => {

@@ -92,7 +92,7 @@ fn open_with<E: Exchange>(
     let frame = |request: &&E::Request| Ok::<_, Status>(Frame::data(framed(*request).expect("short enough")));
     let frames: Vec<_> = requests.iter().map(frame).collect();
     let frames = iter(frames).chain(pending());
-    let body = Metered::new(body::Body::new(StreamBody::new(frames)), account.hold(0));
+    let body = Metered::new(body::Body::new(StreamBody::new(frames)), account.hold_requests());
     let meter = body.meter();
     let requests = Streaming::new_request(ProstDecoder::default(), body, None, None);
     let address = "127.0.0.1:1".parse().expect("an address");
@@ -199,7 +199,7 @@ async fn a_stream_that_is_displaced_for_its_bytes_loses_its_connection_at_once()
         let began = tokio::time::Instant::now();
         let opened = state.accounts.open(other.clone(), [10, 0, 0, 1].into(), Instant::now());
         let displacer = opened.expect("there is room");
-        let mut request = displacer.hold(0);
+        let mut request = displacer.hold_requests();
         if closes_after.is_zero() {
             assert_eq!(request.grow(450), Ok(()));
         }
