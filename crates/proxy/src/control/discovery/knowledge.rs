@@ -126,7 +126,7 @@ impl Knowledge {
     }
 
     /// Forgets up to `most` of the addresses that are assumed to be outside of the mesh, the least recently used first;
-    /// returns their number.
+    /// returns their number. Call it only without a stream.
     pub(super) fn forget_assumed(&mut self, most: usize) -> usize {
         let mesh = self.mesh();
         let is_assumed = |subject: &Subject, _| match subject {
@@ -134,7 +134,11 @@ impl Knowledge {
             Subject::Service(_) | Subject::Inbound => false,
         };
         let assumed = self.asked.least_recently_used(most, is_assumed);
-        self.forget(&assumed)
+        let forgotten = self.forget(&assumed);
+        // The next stream begins with all names that are needed then, so no earlier change matters. Otherwise each
+        // forgotten address would leave a change here until then.
+        self.wishes = Wishes::default();
+        forgotten
     }
 
     /// Forgets up to `most` subjects, to make room at the control plane for names that it refuses. Returns their

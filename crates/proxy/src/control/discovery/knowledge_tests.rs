@@ -120,6 +120,8 @@ fn only_addresses_that_are_assumed_to_be_outside_make_room_without_a_stream() {
     assert_eq!([1, 2, 3].map(|number| is_asked(&knowledge, number)), [false, true, true], "the first use was earliest");
     assert_eq!(knowledge.forget_assumed(10), 1);
     assert!(is_asked(&knowledge, 3), "it may be answered");
+    let (_, unsubscribe) = knowledge.take_wishes(Kind::Listener);
+    assert!(unsubscribe.is_empty(), "a long absence of the control plane takes no memory: {unsubscribe:?}");
     assert_eq!(subject(knowledge.mesh(), "echo:50051"), None, "it is still known");
 }
 

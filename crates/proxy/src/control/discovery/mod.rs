@@ -167,10 +167,11 @@ impl Discovery {
             let due = self.outside.due();
             tokio::select! {
                 Some(subject) = self.questions.recv() => {
-                    self.ask_without_stream(subject, shared);
+                    self.ask_without_stream(subject, Instant::now(), shared);
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     self.assume_outside(shared);
+                    self.ask_waiting_without_stream(shared);
                 }
                 // The workers have ended.
                 else => pending::<()>().await,
@@ -324,9 +325,10 @@ impl Discovery {
         self.wait_for_room(subject, since);
     }
 
-    /// Records a question while there is no stream. If there is no room for it, forgets some of the addresses that the
-    /// proxy assumes to be outside of the mesh: at their next use, the proxy assumes the same again, without an answer.
-    fn ask_without_stream(&mut self, subject: Subject, shared: &Shared) {
+    /// Records a question that arrived at `since`, while there is no stream. If there is no room for it, forgets some of
+    /// the addresses that the proxy assumes to be outside of the mesh: at their next use, the proxy assumes the same
+    /// again, without an answer.
+    fn ask_without_stream(&mut self, subject: Subject, since: Instant, shared: &Shared) {
         if self.note_question(&subject) {
             return;
         }
@@ -337,7 +339,7 @@ impl Discovery {
                 return;
             }
         }
-        self.wait_for_room(subject, Instant::now());
+        self.wait_for_room(subject, since);
     }
 
     /// Number of subjects to forget at once when the table is full.
@@ -367,6 +369,15 @@ impl Discovery {
         self.drop_late_questions();
         for (subject, since) in std::mem::take(&mut self.without_room) {
             self.ask(subject, since, shared).await;
+        }
+    }
+
+    /// Tries again to record the questions that wait for room, while there is no stream. Call it after assumptions,
+    /// since only the assumed addresses make room.
+    fn ask_waiting_without_stream(&mut self, shared: &Shared) {
+        self.drop_late_questions();
+        for (subject, since) in std::mem::take(&mut self.without_room) {
+            self.ask_without_stream(subject, since, shared);
         }
     }
 

@@ -272,13 +272,39 @@ async fn without_a_control_plane_more_addresses_than_there_is_room_for_work_one_
     discovery.outside = Outside::new(cluster_networks(), Duration::ZERO, Instant::now());
     for number in 1..=5 {
         let address = SocketAddr::from(([192, 0, 2, number], 443));
-        discovery.ask_without_stream(Subject::Address(address), &shared);
+        discovery.ask_without_stream(Subject::Address(address), Instant::now(), &shared);
         discovery.assume_outside(&shared);
         let mesh = shared.configuration.borrow().mesh.clone();
         assert_eq!(mesh.unanswered_address(address), None, "{address}");
     }
     assert!(discovery.without_room.is_empty());
     assert!(discovery.knowledge.subjects() <= 3, "the policies and two addresses");
+}
+
+#[tokio::test]
+async fn without_a_control_plane_a_question_that_waits_for_room_gets_it_after_an_assumption() {
+    let (_asked, control_plane) = control_plane().await;
+    let (mut discovery, _questions) = discovery(control_plane, 2);
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    // Shorten the wait for an answer.
+    discovery.outside = Outside::new(cluster_networks(), Duration::from_millis(100), Instant::now());
+    let address = |number: u8| SocketAddr::from(([192, 0, 2, number], 443));
+    for number in 1..=3 {
+        discovery.ask_without_stream(Subject::Address(address(number)), Instant::now(), &shared);
+    }
+    assert_eq!(discovery.without_room.len(), 1, "the addresses before it are not assumed yet");
+    let mesh = || shared.configuration.borrow().mesh.clone();
+    let assumed = async {
+        while mesh().unanswered_address(address(3)).is_some() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        never = discovery.note_questions(&shared) => match never {},
+        assumed = timeout(PATIENCE, assumed) => assumed.expect("it is assumed in time"),
+    }
+    assert!(discovery.without_room.is_empty());
 }
 
 #[tokio::test]
