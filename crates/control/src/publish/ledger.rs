@@ -28,7 +28,9 @@
 //!   another account of its namespace, that uses more than the request's own would. So large requests find room beside
 //!   clients that do not read.
 //! - Responses displace no stream ([`Ledger::may_respond`]): they wait until the namespace uses less, or more is free.
-//!   So clients that do not read fill the part of their own namespace only. Their streams end after a while (`UNREAD_MAX`).
+//!   So clients of one namespace that do not read fill the part of their own namespace only. Their streams end after a
+//!   while (`UNREAD_MAX`). If all clients together use twice the limit, no client gets a response until some are read or
+//!   their streams end. The clients of a few namespaces can cause this.
 //!
 //! The streams and names of a displaced stream are free at once. Its bytes count until they have left the memory: the
 //! client may take seconds to read them. Only the bytes of a stream that was displaced for its bytes make room for

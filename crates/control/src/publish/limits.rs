@@ -1,6 +1,7 @@
 //! Limits on what clients may ask for. A client over a limit gets RESOURCE_EXHAUSTED or waits; other clients are not
-//! affected, unless they use more than the client (`ledger`). A limit on subscriptions refuses only the names above it;
-//! the client's other subscriptions continue.
+//! affected, unless they use more than the client (`ledger`), or all clients together leave too many responses unread
+//! ([`Capacity::bytes_max`]). A limit on subscriptions refuses only the names above it; the client's other subscriptions
+//! continue.
 //!
 //! The limits for all clients together ([`Capacity`]) fit into the shares of the memory that `crate::budget` reserves
 //! for xDS. `ledger` divides the capacity among the namespaces, and the part of a namespace among its identities.
@@ -29,10 +30,16 @@ pub const REFUSED_NAMES_MAX: usize = 500;
 /// Then the client connects again, perhaps to a replica with room. Envoy asks for a refused name again only on a new
 /// stream.
 pub const REFUSED_STREAM_MAX: Duration = Duration::from_secs(120);
-/// Longest time for which a response may stay unread. Then the stream ends: the response takes memory, and may leave no
-/// room for responses to other clients of the namespace. A client that reads 18 kB/s reads a full response
-/// ([`RESPONSE_BYTES`]) in this time. A client that answers no PING loses its connection earlier ([`KEEPALIVE`]).
+/// Time in which a client must read a response of less than twice [`RESPONSE_BYTES`]. A longer response has this time for
+/// each full `RESPONSE_BYTES`, up to [`UNREAD_FACTOR_MAX`] times. The time begins when the client has read the responses
+/// before it, so a client that reads 35 kB/s reads any number of responses of up to 8 MiB. After the time, the stream
+/// ends: the response takes memory, and may leave no room for responses to other clients. A client that answers no PING
+/// loses its connection earlier ([`KEEPALIVE`]).
 pub const UNREAD_MAX: Duration = Duration::from_secs(60);
+/// Limit on the time for the longest responses, as a multiple of [`UNREAD_MAX`]. A client that reads 66 kB/s reads an
+/// Envoy's list of 15 MiB in this time. More time would help few clients, and unread responses of this size may leave no
+/// room for responses to any client.
+pub const UNREAD_FACTOR_MAX: u32 = 4;
 /// Longest time that a client may take to read the end of its stream after the stream was displaced, or was ended
 /// because of [`UNREAD_MAX`]. Then the connection is closed, because responses that the client does not read take memory.
 /// If the stream was displaced for its bytes, the connection is closed at once.
@@ -126,7 +133,8 @@ pub struct Capacity {
     /// Maximum number of subscriptions of all kinds, over all streams.
     pub names_max: usize,
     /// Maximum number of bytes of incomplete requests, and of responses that clients have not read. Beyond this number,
-    /// clients without unread responses still get responses, until all clients use twice this number.
+    /// clients without unread responses still get responses, until all clients use twice this number. Then no client gets
+    /// a response until some are read or their streams end.
     pub bytes_max: usize,
 }
 

@@ -9,8 +9,9 @@
 //! send; `catalog` encodes each resource once for all clients, `kept` stores the encoded resources within a memory
 //! budget, and `departed` stores removed clusters for clients that still need them. `accept` accepts connections,
 //! `service` answers calls, and `stream` is one client's loop. `accounts`, with `ledger` and `metered`, limits how much
-//! each namespace and each identity may use, and `unread` ends streams that are not read; `pace` and `sources` limit the rates of each identity. `refused` tells a
-//! client which names exceed a limit. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
+//! each namespace and each identity may use, and `unread` ends streams that are not read; `pace` and `sources` limit the
+//! rates of each identity. `refused` tells a client which names exceed a limit. `clients`, with `ignored`, and `metrics`
+//! feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;

@@ -18,7 +18,7 @@ use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::ignored::program;
 use super::ledger::Resource;
-use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX, UNREAD_MAX};
+use super::limits::{DISPLACED_MAX, READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST, REFUSED_STREAM_MAX};
 use super::metered::Meter;
 use super::pace::Purse;
 use super::refused::RefusedNames;
@@ -86,9 +86,9 @@ pub(crate) async fn serve<E: Exchange>(
             closing = Some(Closing::of_displaced(&why));
             Err(exhausted(why))
         }
-        () = unread.wait_until_late() => {
+        most = unread.wait_until_late() => {
             closing = Some(Closing { after: DISPLACED_MAX, why: NOT_READ });
-            Err(not_read(address))
+            Err(not_read(address, most))
         }
         ended = talk::<E>(&state, account, peer, &mut requests, &responses, &unread) => ended,
         () = responses.closed() => Ok(()),
@@ -116,7 +116,7 @@ pub(crate) async fn serve<E: Exchange>(
             Some(closing) => closing,
             None => tokio::select! {
                 why = displaced(&state, &mut displacement, address) => Closing::of_displaced(&why),
-                () = unread.wait_until_late() => Closing { after: Duration::ZERO, why: NOT_READ },
+                _ = unread.wait_until_late() => Closing { after: Duration::ZERO, why: NOT_READ },
             },
         };
         sleep(after).await;
@@ -153,11 +153,11 @@ impl Closing {
     }
 }
 
-/// Logs that a client has not read a response, and returns the status that ends its stream.
-fn not_read(address: SocketAddr) -> Status {
+/// Logs that a client has not read a response for the time `most`, and returns the status that ends its stream.
+fn not_read(address: SocketAddr, most: Duration) -> Status {
     let why = format!(
         "the stream was closed because the client has not read a response for {} s; read all responses, and connect again",
-        UNREAD_MAX.as_secs()
+        most.as_secs()
     );
     tracing::warn!(%address, "xds: {why}");
     Status::unavailable(why)

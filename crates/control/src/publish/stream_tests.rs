@@ -13,6 +13,7 @@ use super::super::delta::Delta;
 use super::super::fixtures::{service, state_with, subscribe};
 use super::super::limits::{
     Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REFUSED_NAMES_MAX, REFUSED_STREAM_MAX, REFUSED_WARNING_PAUSE,
+    UNREAD_MAX,
 };
 use super::super::metered::Metered;
 use super::super::service::PREFIX_BYTES;
