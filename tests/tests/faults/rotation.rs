@@ -55,11 +55,16 @@ fn handshakes(servers: &[ServerSide]) -> usize {
     servers.iter().map(|server| server.proxy().scrape().sum("tcp_open_total", &inbound) as usize).sum()
 }
 
-fn assert_nothing_failed(proxies: &[&Proxy]) {
+fn assert_no_call_failed(proxies: &[&Proxy]) {
     for proxy in proxies {
-        let scrape = proxy.scrape();
-        assert_eq!(scrape.sum("leno_connections_failed_total", &[]), 0.0, "{}", proxy.log());
-        assert_eq!(scrape.sum("leno_proxy_errors_total", &[]), 0.0, "{}", proxy.log());
+        assert_eq!(proxy.scrape().sum("leno_proxy_errors_total", &[]), 0.0, "{}", proxy.log());
+    }
+}
+
+fn assert_nothing_failed(proxies: &[&Proxy]) {
+    assert_no_call_failed(proxies);
+    for proxy in proxies {
+        assert_eq!(proxy.scrape().sum("leno_connections_failed_total", &[]), 0.0, "{}", proxy.log());
     }
 }
 
@@ -117,7 +122,9 @@ async fn the_authority_is_replaced_at_full_load_and_the_old_one_trusted_no_more(
     load.wait_for_more(100, SOON).await;
     wait_for("more handshakes", SOON, || (handshakes(&servers) > before + 4).then_some(()));
     load.finish().await.assert_nothing_lost();
-    assert_nothing_failed(&proxies);
+    // A server whose trust bundle changes during a handshake ends the new connection before the first call. The client
+    // counts such a connection as failed.
+    assert_no_call_failed(&proxies);
 
     super::certificates::assert_client_is_refused(
         &of_old,

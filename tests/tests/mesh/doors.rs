@@ -77,7 +77,8 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
     let _nginx = start_nginx(&mesh, &web);
     mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web]);
     let say = |bytes: &str| {
-        let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
+        // `shut-none`: a client that sends FIN after its request gets no response.
+        let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT},shut-none", web.address());
         stranger.run("bash", &["-c", &shell])
     };
     // The proxy must reject even the first of these texts, although nginx, like most servers, would accept it as a
