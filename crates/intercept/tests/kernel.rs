@@ -24,6 +24,20 @@ const NEIGHBOR: &str = "
         ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad; ip link set d0 up
         $there ip addr add 192.0.2.2/24 dev d1; $there ip addr add fd00:2::2/64 dev d1 nodad; $there ip link set d1 up";
 
+/// Shell functions for the attacks of the second namespace. `serve PORT ANSWER [COMMAND]` starts a server, and
+/// `call ADDRESS PORT SOURCE_PORT [COMMAND]` prints the server's answer, or `failed` if no connection is established.
+/// COMMAND runs the server or the client. The family of the call is `$family`: 4 or 6.
+const CALLS: &str = "
+        servers=
+        serve() {
+            $3 timeout 30 socat -U TCP6-LISTEN:$1,ipv6only=0,fork SYSTEM:\"echo $2\" &
+            servers=\"$servers $!\"
+            wait_for $3 sh -c \"ss -Hltn 'sport = :$1' | grep -q .\"
+        }
+        call() {
+            $4 socat -u TCP$family:$1:$2,sourceport=$3,connect-timeout=2 - 2>&1 | sed 's/.* E .*/failed/'
+        }";
+
 /// Runs a script in a new network namespace. The script can use the functions of [`WAIT`].
 fn in_namespace(script: &str) -> Option<(bool, String)> {
     let can = Command::new("unshare").args(["--net", "nft", "list", "ruleset"]).output();
@@ -196,20 +210,14 @@ fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_bypass_the_proxy
             leno_testing::silent_ack(tracked.parse().expect("an address"), application.parse().expect("an address"));
         let script = format!(
             "{NEIGHBOR}
+            {CALLS}
+            family={family}
             $INIT --proxy-uid=2102 --skip-inbound-ports=9000 >/dev/null || exit 1
-            servers=
-            for server in 8080:application 9000:skipped 4143:proxy; do
-                port=${{server%%:*}}
-                timeout 30 socat -U TCP6-LISTEN:$port,ipv6only=0,fork SYSTEM:\"echo ${{server#*:}}\" &
-                servers=\"$servers $!\"
-                wait_for listens $port
-            done
-            attack() {{ $there sh -c \"$1\"; }}
-            call() {{ $there socat -u TCP{family}:{server}:$1,sourceport=$2,connect-timeout=2 - 2>&1 | sed 's/.* E .*/failed/'; }}
-            call 8080 40001; call 9000 40001; call 4143 40001
-            attack \"{attack}\"
-            call 8080 40002
-            call 8080 40003
+            serve 8080 application; serve 9000 skipped; serve 4143 proxy
+            call {server} 8080 40001 \"$there\"; call {server} 9000 40001 \"$there\"; call {server} 4143 40001 \"$there\"
+            $there sh -c \"{attack}\"
+            call {server} 8080 40002 \"$there\"
+            call {server} 8080 40003 \"$there\"
             kill $neighbor $servers"
         );
         let Some((worked, text)) = in_namespace(&script) else { return };
@@ -229,19 +237,13 @@ fn a_neighbor_that_makes_the_kernel_track_a_connection_does_not_take_a_call_off_
             leno_testing::silent_ack(server.parse().expect("an address"), tracked.parse().expect("an address"));
         let script = format!(
             "{NEIGHBOR}
+            {CALLS}
+            family={family}
             $INIT --proxy-uid=2102 --skip-outbound-ports=9000 >/dev/null || exit 1
-            servers=
-            serve() {{
-                $3 timeout 30 socat -U TCP6-LISTEN:$1,ipv6only=0,fork SYSTEM:\"echo $2\" &
-                servers=\"$servers $!\"
-                wait_for $3 sh -c \"ss -Hltn 'sport = :$1' | grep -q .\"
-            }}
             serve 4140 proxy; serve 7000 own; serve 8080 server \"$there\"; serve 9000 skipped \"$there\"
-            attack() {{ $there sh -c \"$1\"; }}
-            call() {{ $4 socat -u TCP{family}:$1:$2,sourceport=$3,connect-timeout=2 - 2>&1 | sed 's/.* E .*/failed/'; }}
             call {other} 8080 40001; call {other} 9000 40001; call {own} 7000 40001
             call {other} 8080 40004 'setpriv --reuid 2102 --clear-groups'
-            attack \"{attack}\"
+            $there sh -c \"{attack}\"
             call {other} 8080 40002
             call {other} 8080 40003
             kill $neighbor $servers"
