@@ -31,9 +31,9 @@ use crate::watch::{self as watches, CHANGES_MAX};
 /// Time for which changes are collected before a mesh is published, so that the many changes of a rollout make one
 /// mesh.
 const GATHER: Duration = Duration::from_millis(10);
-/// Longest pause after a mesh. A pause lasts as long as the making of the mesh took, up to this time. So objects that
-/// change all the time, for example those of one namespace, keep at most half a processor busy. A change after a calm
-/// time does not wait.
+/// Longest pause after a mesh was made. The pause lasts as long as it took to make the mesh, up to this time. So the
+/// objects of one namespace may change all the time, and meshes still take at most half a processor, unless making one
+/// takes longer than this. A change that arrives after the pause does not wait.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct KubernetesSource {

@@ -115,7 +115,8 @@ impl Reported {
         self.failed.extend(written.failed);
     }
 
-    /// Returns the namespaces that have more Pods without a proxy than before, each with the number of these Pods.
+    /// Counts the Pods without a proxy in each namespace. Returns the namespaces whose count has risen since the last
+    /// call, each with its count.
     fn rises(&mut self, all: &ByNamespace) -> Vec<(Box<str>, usize)> {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();

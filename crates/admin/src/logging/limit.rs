@@ -27,18 +27,19 @@ const NAMESPACE_WINDOW: Duration = Duration::from_secs(10);
 /// namespaces have only the limit of their log statement.
 const NAMESPACES_MAX: usize = 1_024;
 
-/// The field that names the namespace that a line is about.
+/// The name of the field that contains the namespace of a line.
 const NAMESPACE: &str = "namespace";
 
 /// Decides which lines are written. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limit(Arc<Mutex<Counts>>);
 
+/// The counts of lines. [`Limit::report`] removes the counts whose windows have ended.
 #[derive(Debug, Default)]
 struct Counts {
     /// The lines of each log statement in the code (a tracing callsite).
     statements: HashMap<Identifier, Count>,
-    /// The lines of each log statement about each namespace. A count ends with its window.
+    /// The lines of each log statement about each namespace.
     namespaces: HashMap<(Identifier, Box<str>), Count>,
 }
 
@@ -55,7 +56,7 @@ struct Count {
 #[derive(Debug)]
 struct LeftOut {
     metadata: &'static Metadata<'static>,
-    /// The namespace that the lines are about, if its limit was reached.
+    /// The namespace whose limit left the lines out; `None` if the limit of the log statement did.
     namespace: Option<Box<str>>,
     lines: u64,
 }
@@ -99,8 +100,8 @@ impl Counts {
 }
 
 impl Limit {
-    /// Returns whether the log statement with this metadata may write a line now. `namespace` is the namespace that the
-    /// line is about.
+    /// Returns whether the log statement with this metadata may write a line now. `namespace` is the namespace of the
+    /// line.
     fn allows(&self, metadata: &'static Metadata<'static>, namespace: Option<&str>, now: Instant) -> bool {
         let mut counts = self.lock();
         // First the limit of the namespace: the lines that it leaves out must not use up the lines of other namespaces.
@@ -129,20 +130,15 @@ impl Limit {
 
     fn take_left_out(&self, now: Instant) -> Vec<LeftOut> {
         let mut counts = self.lock();
-        let over = counts.statements.values_mut().filter(|count| count.left_out > 0 && count.is_over(WINDOW, now));
-        let of_statements = over.map(|count| {
-            let lines = std::mem::take(&mut count.left_out);
-            LeftOut { metadata: count.metadata, namespace: None, lines }
-        });
-        let mut left_out: Vec<LeftOut> = of_statements.collect();
-        let over = counts.namespaces.extract_if(|_, count| count.is_over(NAMESPACE_WINDOW, now));
-        let of_namespaces = over.filter(|(_, count)| count.left_out > 0).map(|((_, namespace), count)| LeftOut {
-            metadata: count.metadata,
-            namespace: Some(namespace),
-            lines: count.left_out,
-        });
-        left_out.extend(of_namespaces);
+        let Counts { statements, namespaces } = &mut *counts;
+        let statements = statements.extract_if(|_, count| count.is_over(WINDOW, now));
+        let namespaces = namespaces.extract_if(|_, count| count.is_over(NAMESPACE_WINDOW, now));
+        let of_statements = statements.map(|(_, count)| (None, count));
+        let of_namespaces = namespaces.map(|((_, namespace), count)| (Some(namespace), count));
+        let left_out = of_statements.chain(of_namespaces).filter(|(_, count)| count.left_out > 0);
         left_out
+            .map(|(namespace, Count { metadata, left_out: lines, .. })| LeftOut { metadata, namespace, lines })
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
@@ -150,14 +146,14 @@ impl Limit {
     }
 }
 
-/// The namespace that a line is about; `None` if it names none.
+/// The namespace of a line; `None` if the line has no field [`NAMESPACE`].
 #[derive(Default)]
 struct Namespace(Option<String>);
 
 impl Namespace {
     fn of(event: &Event<'_>) -> Self {
         let mut namespace = Self::default();
-        // Read the fields only of lines that have this one.
+        // Most log statements do not have this field. Do not read the other fields of their lines.
         if event.metadata().fields().field(NAMESPACE).is_some() {
             event.record(&mut namespace);
         }

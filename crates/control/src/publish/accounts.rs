@@ -8,7 +8,8 @@
 //!
 //! - responses: an account without unread responses may have one even if nothing is free, while the responses of its
 //!   namespace take at most an equal part ([`Ledger::may_respond`]). So responses may use up to twice the capacity, and
-//!   the latest response comes on top ([`Account::hold`]). The memory that is reserved for bytes in transit is twice the capacity, too;
+//!   the latest response may exceed even this ([`Account::hold`]). `crate::budget` reserves twice the capacity for bytes
+//!   in transit;
 //! - subscriptions to all resources, while the mesh grows ([`Account::set_names`]);
 //! - requests that take the place of bytes of a stream that was displaced for its bytes. The task of the stream closes
 //!   the connection at once, but the bytes are still in memory until the connection is closed. They count until then

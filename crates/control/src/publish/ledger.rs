@@ -224,8 +224,8 @@ impl Ledger {
         self.forget_unused(key);
     }
 
-    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. A displaced
-    /// stream is about to end: for such a stream, counts only bytes, and counts them even beyond the limit.
+    /// Counts `more` of a resource for a stream. Displaces other streams if there is no room. If the stream itself was
+    /// displaced, it is about to end. Then the function counts only bytes, even beyond the limit, and displaces no stream.
     ///
     /// # Errors
     /// [`Exhausted`] if there is no room, and the stream may not displace others. Then the function counts nothing.
@@ -302,7 +302,7 @@ impl Ledger {
     }
 
     /// What all clients together may still use.
-    pub(super) fn free(&self, resource: Resource) -> usize {
+    fn free(&self, resource: Resource) -> usize {
         self.max(resource).saturating_sub(self.used(resource))
     }
 
@@ -323,13 +323,12 @@ impl Ledger {
 
     /// Whether a response may be written for a stream:
     ///
-    /// - The unread responses of an account may take as many bytes as the account leaves free for its namespace, and
-    ///   those of the namespace as many as it leaves free for others. So the responses of one account take at most a
-    ///   third of the limit, and those of one namespace at most half if other namespaces have streams, except for the
-    ///   latest response.
+    /// - The unread responses of the account, added to those of its namespace, must not take more bytes than are free. So
+    ///   the responses of one account take at most a third of the limit. The responses of one namespace take at most half
+    ///   of it if other namespaces have streams. The latest response may exceed these parts.
     /// - An account without unread responses may have one response even if nothing is free, while the responses of its
-    ///   namespace take at most an equal part of the limit. So one other namespace that leaves nothing free does not stop
-    ///   its responses.
+    ///   namespace take at most an equal part of the limit. So a single other namespace cannot stop the account's
+    ///   responses by leaving nothing free.
     /// - No account may have a further response while all clients use twice the limit ([`RESPONSES_FACTOR`]).
     ///
     /// The account's own requests only reduce what is free. The buffers of requests are counted for the life of their

@@ -20,7 +20,8 @@ async fn late_after(bytes: usize) -> Duration {
     most
 }
 
-/// Adds two responses, of which the client reads the first after `read_after`. Returns the time until the second is late.
+/// Adds two responses. The client reads the first one after `read_after`, and does not read the second one. Returns the
+/// time until the second response is late.
 async fn second_late_after(bytes: [usize; 2], read_after: Duration) -> Duration {
     let (responses, began) = (Arc::new(UnreadResponses::default()), Instant::now());
     let [first, second] = bytes.map(|bytes| add(&responses, bytes));

@@ -20,11 +20,31 @@ pub(crate) struct FailingNamespaces(BTreeMap<Box<str>, Failing>);
 #[derive(Debug, Default)]
 struct Failing {
     retry: Retry,
-    /// Whether the API server refused the object of the latest write ([`is_refusal`]). It may accept other objects.
-    is_refused: bool,
-    /// Whether the API server accepted the latest write. If the namespace needs another write before the end of the
-    /// series, another program has undone the latest write.
-    is_accepted: bool,
+    latest: Latest,
+}
+
+/// The result of the latest write in a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Latest {
+    /// The write failed, or another program undid it in the same moment.
+    #[default]
+    Failed,
+    /// The API server refused the object ([`is_refusal`]). It may accept other objects.
+    Refused,
+    /// The API server accepted the write. If the namespace needs another write before the end of the series, another
+    /// program has undone this one.
+    Accepted,
+}
+
+impl Failing {
+    fn is_accepted(&self) -> bool {
+        self.latest == Latest::Accepted
+    }
+
+    /// Whether the latest write was accepted so lately that the next one has to wait.
+    fn waits_after_accepted(&self) -> bool {
+        self.is_accepted() && !self.retry.is_due()
+    }
 }
 
 impl FailingNamespaces {
@@ -32,18 +52,17 @@ impl FailingNamespaces {
     /// wait after an accepted one: otherwise another program could avoid the wait, by deleting the object and creating it
     /// again.
     pub(crate) fn retain(&mut self, needs_write: impl Fn(&str) -> bool) {
-        let has_to_wait = |failing: &Failing| failing.is_accepted && !failing.retry.is_due();
-        self.0.retain(|namespace, failing| needs_write(namespace) || has_to_wait(failing));
+        self.0.retain(|namespace, failing| needs_write(namespace) || failing.waits_after_accepted());
     }
 
     /// Whether the latest write in a namespace failed, or was accepted so lately that the next one has to wait.
     pub(crate) fn contains(&self, namespace: &str) -> bool {
-        self.0.get(namespace).is_some_and(|failing| !failing.is_accepted || !failing.retry.is_due())
+        self.0.get(namespace).is_some_and(|failing| !failing.is_accepted() || failing.waits_after_accepted())
     }
 
     /// Whether the API server accepted the latest write in a namespace, and the series has not ended.
     pub(crate) fn is_accepted(&self, namespace: &str) -> bool {
-        self.0.get(namespace).is_some_and(|failing| failing.is_accepted)
+        self.0.get(namespace).is_some_and(Failing::is_accepted)
     }
 
     /// Returns the namespace whose attempt has been due for the longest time, among the namespaces whose latest write
@@ -61,14 +80,14 @@ impl FailingNamespaces {
     /// Records a failed write. Warns once for each series of failures in a namespace; `object` names the object.
     pub(crate) fn failed(&mut self, namespace: &str, object: fmt::Arguments<'_>, error: &kube::Error) {
         let failing = self.0.entry(namespace.into()).or_default();
-        (failing.is_refused, failing.is_accepted) = (is_refusal(error), false);
+        failing.latest = if is_refusal(error) { Latest::Refused } else { Latest::Failed };
         failing.retry.failed(|| log(namespace, object, error));
     }
 
     /// Makes the next attempt in a namespace due now if the API server refused the latest write there. A namespace
     /// whose writes get no answer still has to wait, because its next write may take a place for a long time again.
     pub(crate) fn hasten(&mut self, namespace: &str) {
-        if let Some(failing) = self.0.get_mut(namespace).filter(|failing| failing.is_refused) {
+        if let Some(failing) = self.0.get_mut(namespace).filter(|failing| failing.latest == Latest::Refused) {
             failing.retry.hasten();
         }
     }
@@ -77,7 +96,7 @@ impl FailingNamespaces {
     /// [`FailingNamespaces::failed`] does.
     pub(crate) fn undone(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
         let failing = self.0.entry(namespace.into()).or_default();
-        (failing.is_refused, failing.is_accepted) = (false, false);
+        failing.latest = Latest::Failed;
         failing.retry.failed(|| warn_of_undone(namespace, object));
     }
 
@@ -87,8 +106,8 @@ impl FailingNamespaces {
     /// written matters more than the few writes. Warns once for each series, after its second accepted write in a row.
     pub(crate) fn accepted(&mut self, namespace: &str, object: fmt::Arguments<'_>) {
         let failing = self.0.entry(namespace.into()).or_default();
-        failing.is_refused = false;
-        let was_undone = std::mem::replace(&mut failing.is_accepted, true);
+        let was_undone = failing.is_accepted();
+        failing.latest = Latest::Accepted;
         failing.retry.shorten();
         failing.retry.failed(|| was_undone && warn_of_undone(namespace, object));
     }

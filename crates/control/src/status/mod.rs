@@ -83,8 +83,7 @@ pub(crate) async fn keep_statuses(
                         writes.hasten(&namespace);
                     }
                 }
-                // The statuses that failed earlier may not have been checked, so the series of failures does
-                // not end.
+                // The statuses that failed earlier may not have been checked, so the series of failures does not end.
                 None if pass.is_cut_short => {}
                 None => writes.succeeded(&namespace),
             }
@@ -198,7 +197,10 @@ async fn write_all(client: Client, due: Due, newer: watch::Receiver<Statuses>) -
             Err(kube::Error::Api(status)) if status.code == StatusCode::UNPROCESSABLE_ENTITY => {
                 let ((kind, name), error) = (&place, &status.message);
                 let namespace = &*name.namespace;
-                tracing::warn!(namespace, %kind, %name, %error, "the API server rejects the status; shorten or split the object");
+                tracing::warn!(
+                    namespace, %kind, %name, %error,
+                    "the API server rejects the status; shorten or split the object"
+                );
                 pass.settled.push((place, wanted));
             }
             Err(error) => {

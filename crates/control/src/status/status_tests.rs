@@ -118,7 +118,7 @@ fn change(news: &watch::Sender<Judged>, namespace: &str, name: &str, missing: &s
     });
 }
 
-/// Writes the statuses of these policies as the leader does, and runs `changing`, which changes the results.
+/// Runs the leader's writer of statuses for these policies until `changing` ends. `changing` changes the results.
 async fn write_while(server: &ApiServer, places: &[(&str, &str)], changing: impl AsyncFnOnce(watch::Sender<Judged>)) {
     let (_leader, leads) = watch::channel(true);
     let (sender, news) = watch::channel(judged_in(places));
