@@ -121,8 +121,9 @@ impl Reported {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
         let before = std::mem::replace(&mut self.counts, counts);
-        let rises =
-            self.counts.iter().filter(|(namespace, count)| before.get(*namespace).is_none_or(|was| *was < **count));
+        // A namespace that asks for proxies is in `all` even if no Pod lacks one.
+        let has_risen = |namespace: &str, count: usize| count > before.get(namespace).copied().unwrap_or(0);
+        let rises = self.counts.iter().filter(|(namespace, count)| has_risen(namespace, **count));
         rises.map(|(namespace, count)| (namespace.clone(), *count)).collect()
     }
 }

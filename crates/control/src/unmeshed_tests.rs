@@ -36,6 +36,7 @@ fn each_pod_is_reported_once_and_of_many_only_the_first() {
 #[test]
 fn the_log_tells_when_a_namespace_has_more_of_them() {
     let mut reported = Reported::default();
+    assert!(reported.rises(&shop(0)).is_empty(), "all Pods of the namespace have a proxy");
     assert_eq!(reported.rises(&shop(2)), [(Box::<str>::from("shop"), 2)]);
     for count in [2, 1] {
         assert!(reported.rises(&shop(count)).is_empty());
