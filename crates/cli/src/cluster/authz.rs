@@ -177,8 +177,10 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
     };
     let mut rows: Vec<Row> = ports.into_iter().map(row).collect();
     // A row for all ports includes these calls.
-    let other = Some(counted(None, Some(OTHER), Decides::Other, Vec::new())).filter(|_| is_port_known);
-    rows.extend(other.filter(|row| row.allowed + row.denied + row.audited > 0.0));
+    if is_port_known {
+        let other = counted(None, Some(OTHER), Decides::Other, Vec::new());
+        rows.extend(Some(other).filter(|row| row.allowed + row.denied + row.audited > 0.0));
+    }
     rows
 }
 

@@ -124,8 +124,8 @@ async fn page_of(
     port: impl Fn(&Pod) -> Option<u16>,
 ) -> Result<String, ClusterError> {
     let pod: Option<Pod> = cluster.get(cluster.within(namespace), name).await?;
-    // The installer is asked only for a Pod of the control plane, whose proxy is a value of the installation.
-    let installer = match pod.as_ref().is_some_and(pods::is_control) {
+    // Only the error about a Pod of the control plane without a proxy names the installer's command.
+    let installer = match pod.as_ref().is_some_and(|pod| pods::is_control(pod) && port(pod).is_none()) {
         true => Installer::read(cluster).await,
         false => Installer::default(),
     };

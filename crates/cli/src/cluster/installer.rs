@@ -28,7 +28,8 @@ pub(crate) enum Installer {
 }
 
 impl Installer {
-    /// Returns the installer of these objects. Helm annotates each object of a release, so one object suffices.
+    /// Returns the program that installed the ConfigMap and the Deployment. Helm annotates every object of a release, so
+    /// either of the two suffices.
     pub(crate) fn of(config: Option<&ConfigMap>, deployment: Option<&Deployment>) -> Self {
         let objects = [config.map(ResourceExt::annotations), deployment.map(ResourceExt::annotations)];
         let release = objects.into_iter().flatten().find_map(|annotations| annotations.get(HELM_RELEASE));

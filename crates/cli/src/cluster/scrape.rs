@@ -7,9 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// window of `leno problems`.
 const MEAN_LEAST: f64 = 0.001;
 
-/// Name of the metric with the time at which the process of a proxy started. [`Scrape::since`] needs it: a reader that
-/// parses only some metrics must include it.
-pub(crate) const START_TIME: &str = "process_start_time_seconds";
+/// Name of the metric with the time at which the process of a proxy started. [`Scrape::since`] needs it.
+const START_TIME: &str = "process_start_time_seconds";
 
 /// Number of texts of a series for which the parser reserves memory: the metric's name, and the names and values of ten
 /// labels.
@@ -43,10 +42,11 @@ impl Scrape {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// Parses only the samples whose names begin with one of `prefixes`. Faster than [`Self::parse`] if few samples
-    /// match.
+    /// Parses only the samples whose names begin with one of `prefixes`, and [`START_TIME`]. Faster than
+    /// [`Self::parse`] if few samples match.
     pub(crate) fn parse_only(text: &str, prefixes: &[&str]) -> Self {
-        let is_wanted = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
+        let is_wanted =
+            |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix)) || line.starts_with(START_TIME);
         Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
     }
 

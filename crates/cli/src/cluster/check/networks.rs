@@ -1,6 +1,6 @@
-//! Checks whether the addresses of meshed Pods and of Services are in the cluster networks. While the control plane cannot
-//! be reached, proxies relay connections to unknown addresses outside of these networks as connections to addresses
-//! outside of the mesh: unencrypted, unbalanced, and without routes.
+//! Checks whether the addresses of meshed Pods and of Services are in the cluster networks. While a proxy cannot reach the
+//! control plane, it assumes that an unknown address outside of these networks is outside of the mesh. It then relays
+//! connections to this address without encrypting or balancing them, and applies no routes.
 //!
 //! Node addresses are not checked: Pods on their node's network have no proxy, so calls to a node's address are never
 //! encrypted.

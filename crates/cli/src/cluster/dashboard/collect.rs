@@ -15,12 +15,11 @@ use super::problems::{Facts, Problem, problems};
 use super::state::State;
 use crate::cluster::reader::{self, News};
 use crate::cluster::readings::{Member, Readings, SECOND};
-use crate::cluster::scrape::START_TIME;
 use crate::cluster::source::Source;
 use crate::cluster::stat::methods;
 
 /// Name prefixes of the metrics that the page needs. Other metrics are not parsed: that would take most of the time.
-const PREFIXES: [&str; 14] = [
+const PREFIXES: [&str; 13] = [
     "request_total",
     "response_total",
     "response_latency_ms_bucket",
@@ -34,7 +33,6 @@ const PREFIXES: [&str; 14] = [
     "leno_trust_anchor_expiration",
     "leno_con",
     "leno_build_info",
-    START_TIME,
 ];
 /// Interval at which the dashboard reads `/config` of the proxies that report a problem with their configuration.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);

@@ -34,13 +34,13 @@ impl PodName {
             None => (text, None),
         };
         let mut labels = host.trim_end_matches('.').split('.');
-        let (host, service, own) = (labels.next()?, labels.next()?, labels.next());
+        let (host, service, third) = (labels.next()?, labels.next()?, labels.next());
         // The third label of a Service's name is `svc`.
-        let has_form = own != Some("svc") && matches!(labels.next(), None | Some("svc"));
-        let namespace = own.unwrap_or(namespace);
+        let has_form = third != Some("svc") && matches!(labels.next(), None | Some("svc"));
+        let namespace = third.unwrap_or(namespace);
         let is_valid = has_form && [host, service, namespace].into_iter().all(is_label);
-        let own = |text: &str| text.to_ascii_lowercase();
-        is_valid.then(|| Self { host: own(host), service: own(service), namespace: own(namespace), port })
+        let lower = |text: &str| text.to_ascii_lowercase();
+        is_valid.then(|| Self { host: lower(host), service: lower(service), namespace: lower(namespace), port })
     }
 
     /// Finds the address of the Pod.

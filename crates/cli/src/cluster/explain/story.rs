@@ -85,24 +85,26 @@ fn ends(explained: &Explained) -> String {
             failed.push(format!("fail with {error} {of}"));
             continue;
         };
-        let answer = server.and_then(|server| Some((server, server.answer.as_ref()?)));
-        match answer.map(|(server, answer)| (server, answer, &answer.outcome)) {
+        let asked = server.and_then(|server| server.answer.as_ref().map(|answer| (server, answer, &answer.outcome)));
+        match asked {
             Some((server, answer, Outcome::Failed(failure))) if failure.error == "denied" => {
                 failed.push(format!("be denied at {} {of} by {}", server.endpoint, decider(answer)));
             }
             Some((server, _, Outcome::Failed(failure))) => {
                 failed.push(format!("fail at {} {of}: {}", server.endpoint, failure.why));
             }
-            asked => {
+            _ => {
                 reached.push(format!("{} {of}", choice.address));
                 let is_waiting = matches!(asked, Some((_, _, Outcome::Unknown { .. })));
                 unknown.extend(server.filter(|server| server.is_unknown || is_waiting).map(|it| it.endpoint.as_str()));
             }
         }
     }
-    let reached = Some(reached).filter(|reached| !reached.is_empty());
-    let would: Vec<String> =
-        reached.map(|reached| format!("go to {}", reached.join(" or "))).into_iter().chain(failed).collect();
+    let mut would = Vec::new();
+    if !reached.is_empty() {
+        would.push(format!("go to {}", reached.join(" or ")));
+    }
+    would.extend(failed);
     let but = match unknown.is_empty() {
         true => String::new(),
         false => format!(", but the policies of {} are unknown", unknown.join(" and ")),

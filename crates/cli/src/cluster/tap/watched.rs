@@ -16,8 +16,9 @@ const FAILURES_MAX: u32 = 3;
 pub(super) struct Watched {
     /// The proxies with an open tap, at most [`PROXIES_MAX`].
     open: BTreeSet<ProxyAt>,
-    /// Number of consecutive failed taps of each proxy whose last tap has failed. At [`FAILURES_MAX`], the command does not
-    /// tap the proxy again as long as it is listed: it has reported the errors, and most errors would repeat.
+    /// Number of consecutive failed taps of each proxy whose last tap has failed. At [`FAILURES_MAX`], the command stops
+    /// tapping the proxy until a list omits the proxy. The user has seen the errors, and another tap would probably fail
+    /// with the same error.
     failures: BTreeMap<ProxyAt, u32>,
     /// Number of listed proxies that are not watched because of [`PROXIES_MAX`].
     omitted: usize,

@@ -27,7 +27,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::cluster::block_on;
 use crate::cluster::progress::sign_of_life;
 use crate::cluster::reader::{self, News};
-use crate::cluster::scrape::START_TIME;
 use crate::cluster::source::Source;
 use crate::cluster::table::has_colours;
 use board::Board;
@@ -39,8 +38,8 @@ use state::{Next, State};
 /// proxies.
 const GATHER: Duration = Duration::from_millis(150);
 
-/// Name prefixes of the metrics that the table needs. Other metrics are not parsed.
-const PREFIXES: [&str; 2] = ["leno_method_", START_TIME];
+/// Name prefix of the metrics that count calls by method. Other metrics are not parsed.
+const PREFIXES: [&str; 1] = ["leno_method_"];
 
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(60);
