@@ -472,7 +472,7 @@ fn the_schema_has_the_form_of_what_proxies_parse() {
         }
     }
     assert!(is_allowed("skipSubnets", "10.0.0.0/8, fd00::/8"));
-    // The chart passes this value to the control plane's proxy as it is, and the proxy accepts no spaces.
+    // The chart copies this value unchanged to the control plane's proxy, which accepts no spaces.
     assert!(!is_allowed("clusterNetworks", "10.0.0.0/8, fd00::/8"));
     for minutes in 0..70 {
         for (value, unit_ms) in [(minutes, 60_000), (minutes * 60, 1_000), (minutes * 60_000 + 1, 1)] {

@@ -40,8 +40,8 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
-/// Warns of what may keep our containers, and so the Pod, from starting. `program` is the container that connects to the
-/// control plane.
+/// Returns warnings about fields of the Pod that may keep our containers, and so the Pod, from starting. `program` is the
+/// container that connects to the control plane.
 pub(super) fn warnings(template: &Value, program: &str) -> impl Iterator<Item = String> {
     [dns_warning(template, program), selinux_warning(template), windows_warning(template)].into_iter().flatten()
 }

@@ -109,7 +109,7 @@ pub(super) fn placed(template: &Value) -> impl Iterator<Item = Placed<'_>> {
     at_paths(template, &PROBES)
 }
 
-/// Finds what the application's containers have at these paths.
+/// Finds the probes or the lifecycle hooks at these paths of the application's containers.
 fn at_paths<'a>(
     template: &'a Value,
     paths: &'static [(&'static str, &'static str)],
@@ -172,7 +172,7 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
     if http["scheme"].as_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Some((port, Err(Unasked::Https)));
     }
-    // Kubelets send the query as it is written, without a fragment, and add a missing first slash.
+    // A kubelet sends the path and the query unchanged, but removes a fragment and adds a missing first slash.
     let written = http["path"].as_str().unwrap_or_default().split('#').next().unwrap_or_default();
     let target = if written.starts_with('/') { written.to_owned() } else { format!("/{written}") };
     Some((port, asks(port, &target)))

@@ -159,9 +159,9 @@ impl Settings {
         self.image != options.proxy.image || is_other_version
     }
 
-    /// Applies the annotations of a namespace, then the Pod's resources as a whole, then the annotations of a Pod. So of
-    /// the annotations, only the Pod's own can give the proxy resources beside `spec.resources`. `template` is null if
-    /// the namespace has to be checked without a Pod.
+    /// Applies the annotations of a namespace, then the Pod's resources as a whole, then the annotations of a Pod. So if
+    /// `spec.resources` has a resource, only an annotation of the Pod can give it to the proxy. To check a namespace
+    /// without a Pod, pass null as `template`.
     ///
     /// If annotations set only the request or only the limit of a resource, the other one adapts: an annotation cannot
     /// remove the installation's value, and the API server refuses a container whose request is above its limit.

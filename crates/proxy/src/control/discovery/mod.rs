@@ -277,9 +277,14 @@ impl Discovery {
     /// drop; `None` if no removed cluster is kept.
     fn renew_mesh(&mut self, shared: &Shared) -> Option<Instant> {
         let drop_at = self.knowledge.drop_overdue(Instant::now(), REMOVED_MAX);
+        self.give_mesh(shared);
+        drop_at
+    }
+
+    /// Gives the workers the mesh, if it has changed since the last time.
+    fn give_mesh(&mut self, shared: &Shared) {
         let (mesh, changes) = self.knowledge.take_mesh();
         shared.change_mesh(mesh, changes);
-        drop_at
     }
 
     /// Assumes that the addresses whose answer is overdue are outside of the mesh, and tells the workers.
@@ -296,8 +301,7 @@ impl Discovery {
                  proxy.clusterNetworks)"
             );
         }
-        let (mesh, changes) = self.knowledge.take_mesh();
-        shared.change_mesh(mesh, changes);
+        self.give_mesh(shared);
     }
 
     /// Records a question in the knowledge. Returns `false` if there is no room for it.
@@ -333,8 +337,7 @@ impl Discovery {
             return;
         }
         if self.knowledge.forget_assumed(self.room_share()) > 0 {
-            let (mesh, changes) = self.knowledge.take_mesh();
-            shared.change_mesh(mesh, changes);
+            self.give_mesh(shared);
             if self.note_question(&subject) {
                 return;
             }
@@ -408,8 +411,7 @@ impl Discovery {
         let forgotten = some(&mut self.knowledge, now, self.idle);
         if forgotten > 0 {
             tracing::debug!(forgotten, known = self.knowledge.subjects(), "forgot what calls do not use");
-            let (mesh, changes) = self.knowledge.take_mesh();
-            shared.change_mesh(mesh, changes);
+            self.give_mesh(shared);
         }
     }
 

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
 use crate::control::connect::Security;
-use crate::control::fixtures::shared;
+use crate::control::fixtures;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The receive window of the control plane: number of bytes that the proxy may send before the control plane reads
@@ -106,6 +106,12 @@ fn discovery(control_plane: ControlPlane, addresses: u16) -> (Discovery, mpsc::S
     (Discovery::new(control_plane, "shop", true, receiver, cluster_networks(), &limits), questions)
 }
 
+/// The state that a proxy with this discovery shares with its workers.
+fn shared(discovery: &Discovery) -> Shared {
+    let (log, _) = LogLevels::new("info".parse().expect("a level"));
+    fixtures::shared(Configuration::of_mesh(discovery.mesh()), log)
+}
+
 fn cluster_networks() -> Vec<Network> {
     CLUSTER_NETWORKS.split(',').map(|network| network.parse().expect("a network")).collect()
 }
@@ -120,8 +126,7 @@ async fn run(
     asked: &Asked,
     is_done: impl Fn(&[Vec<Vec<String>>]) -> bool,
 ) -> Vec<Vec<Vec<String>>> {
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     let done = async {
         while !is_done(&asked.lock().expect("no panic")) {
             sleep(Duration::from_millis(10)).await;
@@ -156,8 +161,7 @@ async fn a_question_that_finds_no_room_is_asked_once_there_is_room() {
         questions.try_send(subject(port)).expect("room in the channel");
     }
     // Without a stream, no subject is forgotten, so the second question finds no room.
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     let noting = timeout(Duration::from_millis(50), discovery.note_questions(&shared));
     noting.await.expect_err("it waits for further questions");
     assert_eq!(discovery.knowledge.subjects(), 2, "the policies, and the first address");
@@ -173,8 +177,8 @@ async fn a_question_that_waits_for_room_for_too_long_is_dropped() {
     discovery.wait_for_room(subject(1), Instant::now());
     assert_eq!(discovery.without_room.len(), 1);
     discovery.patience = Duration::ZERO;
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    discovery.ask_waiting(&shared(Configuration::of_mesh(discovery.mesh()), log)).await;
+    let shared = shared(&discovery);
+    discovery.ask_waiting(&shared).await;
     assert!(discovery.without_room.is_empty());
 }
 
@@ -200,8 +204,7 @@ async fn only_the_newest_question_is_dropped_while_too_many_wait_for_room() {
     }
     assert_eq!(waiting(&discovery), (1..=most).collect::<Vec<_>>());
 
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     discovery.ask_waiting(&shared).await;
     assert_eq!(waiting(&discovery), (1..=most).collect::<Vec<_>>(), "there is still no room");
 
@@ -227,8 +230,7 @@ async fn the_questions_that_have_waited_longest_get_the_room_first() {
     // Do not make more room during the test.
     discovery.full_since = Some(now + PATIENCE);
     assert_eq!(discovery.knowledge.forget_least_recently_used(2, now + PATIENCE), 2);
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     discovery.ask_waiting(&shared).await;
     assert_eq!(waiting(&discovery), [7]);
     let asked = discovery.knowledge.wanted(Kind::Listener);
@@ -241,8 +243,7 @@ async fn without_a_control_plane_only_addresses_outside_of_the_cluster_networks_
     // Nothing listens on port 1.
     control_plane.address = "127.0.0.1:1".to_owned();
     let (discovery, questions) = discovery(control_plane, 10);
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     let outside = SocketAddr::from(([192, 0, 2, 1], 443));
     for subject in [subject(1), Subject::Address(outside)] {
         questions.try_send(subject).expect("room in the channel");
@@ -266,8 +267,7 @@ async fn without_a_control_plane_only_addresses_outside_of_the_cluster_networks_
 async fn without_a_control_plane_more_addresses_than_there_is_room_for_work_one_after_another() {
     let (_asked, control_plane) = control_plane().await;
     let (mut discovery, _questions) = discovery(control_plane, 2);
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     // No question waits, as after a long absence of the control plane.
     discovery.outside = Outside::new(cluster_networks(), Duration::ZERO, Instant::now());
     for number in 1..=5 {
@@ -285,8 +285,7 @@ async fn without_a_control_plane_more_addresses_than_there_is_room_for_work_one_
 async fn without_a_control_plane_a_question_that_waits_for_room_gets_it_after_an_assumption() {
     let (_asked, control_plane) = control_plane().await;
     let (mut discovery, _questions) = discovery(control_plane, 2);
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     // Shorten the wait for an answer.
     discovery.outside = Outside::new(cluster_networks(), Duration::from_millis(100), Instant::now());
     let address = |number: u8| SocketAddr::from(([192, 0, 2, number], 443));
@@ -316,8 +315,7 @@ async fn a_control_plane_that_refuses_a_name_can_be_reached_so_nothing_is_assume
     // Shorten the wait for an answer. The second question is asked long after the first would have waited long enough.
     discovery.outside = Outside::new(cluster_networks(), Duration::from_millis(100), Instant::now());
     questions.try_send(outside.clone()).expect("room in the channel");
-    let (log, _) = LogLevels::new("info".parse().expect("a level"));
-    let shared = shared(Configuration::of_mesh(discovery.mesh()), log);
+    let shared = shared(&discovery);
     let has_asked = |name: &str| asked.lock().expect("no panic").iter().flatten().flatten().any(|asked| asked == name);
     let later = async {
         while !has_asked("192.0.2.1:443") {

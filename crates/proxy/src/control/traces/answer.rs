@@ -17,11 +17,11 @@ pub(super) fn without_malformed_details(
     channel: Channel,
 ) -> impl GrpcService<Body, ResponseBody = Body, Error = tonic::transport::Error> {
     channel.map_response(|mut answer: Response<Body>| {
-        check(answer.headers_mut());
+        remove_malformed_details(answer.headers_mut());
         answer.map(|body| {
             Body::new(body.map_frame(|mut frame| {
                 if let Some(trailers) = frame.trailers_mut() {
-                    check(trailers);
+                    remove_malformed_details(trailers);
                 }
                 frame
             }))
@@ -29,7 +29,7 @@ pub(super) fn without_malformed_details(
     })
 }
 
-fn check(headers: &mut HeaderMap) {
+fn remove_malformed_details(headers: &mut HeaderMap) {
     if !headers.contains_key(DETAILS) {
         return;
     }
