@@ -112,7 +112,8 @@ impl Outcomes {
         (apart - self.plus(other).log_likelihood()).max(0.0)
     }
 
-    /// Returns the logarithm of the likelihood of these outcomes if their fraction of failures is the true rate.
+    /// Returns the logarithm of the probability of these outcomes. Assumes that the true failure rate equals
+    /// [`Self::rate`].
     fn log_likelihood(&self) -> f64 {
         let successes = (self.number - self.failures).max(0.0);
         x_ln_x(self.failures) + x_ln_x(successes) - x_ln_x(self.number)

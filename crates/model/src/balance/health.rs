@@ -267,7 +267,7 @@ impl Health {
             _ if has_become_failing => {
                 self.fails_since = None;
                 self.failure_rate.weigh_next();
-                self.state = State::Failing(self.probation_of(now, self.paced_wait()));
+                self.state = State::Failing(self.probation_of(now));
             }
             State::Slow(probation) => {
                 // The other endpoints have become as slow as this endpoint, perhaps because they got this endpoint's
@@ -277,7 +277,7 @@ impl Health {
                 }
             }
             _ if self.latency.is_some_and(|estimate| baseline.calls_slow(&estimate)) => {
-                let mut probation = self.probation_of(now, self.paced_wait());
+                let mut probation = self.probation_of(now);
                 probation.relief = self.latency.map_or(0.0, |estimate| baseline.relief_by(&estimate));
                 self.state = State::Slow(probation);
             }
@@ -327,8 +327,8 @@ impl Health {
         self.probe_wait.mul_f64(self.pace)
     }
 
-    fn probation_of(&self, now: Instant, wait: Duration) -> Probation {
-        Probation::new(now, wait, self.state == State::Ready)
+    fn probation_of(&self, now: Instant) -> Probation {
+        Probation::new(now, self.paced_wait(), self.state == State::Ready)
     }
 
     /// Gives the endpoint a full share.

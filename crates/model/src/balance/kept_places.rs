@@ -36,14 +36,18 @@ impl KeptPlaces {
         self.at = Some(now);
     }
 
+    /// Returns the number of kept places at `now`.
+    #[inline]
     pub(super) fn number(&self, now: Instant, usual_ms: Option<f64>) -> f64 {
-        // Each pick asks every endpoint, so spare those without failures the rest, and most others the exponential function.
-        if self.number == 0.0 {
-            return 0.0;
-        }
+        // Each pick needs this number of each endpoint that it compares. Without failures, it must cost nothing.
+        if self.number == 0.0 { 0.0 } else { self.decreased(now, usual_ms) }
+    }
+
+    fn decreased(&self, now: Instant, usual_ms: Option<f64>) -> f64 {
         let (Some(at), Some(usual_ms)) = (self.at, usual_ms) else { return 0.0 };
         let constant_ms = (KEPT_FACTOR * usual_ms).max(KEPT_MIN_MS);
         let age_ms = now.saturating_duration_since(at).as_secs_f64() * 1e3;
+        // After a failure, most picks come later than this. They need no exponential function.
         if age_ms > KEPT_AGE_MAX * constant_ms {
             return 0.0;
         }

@@ -149,7 +149,7 @@ impl Latency {
     ) -> Option<Choice> {
         let mut found: Option<(usize, &Probation)> = None;
         let mut later = None;
-        let mut later_turn: Option<u64> = None;
+        let mut later_turn = None;
         for (index, endpoint) in list.iter().enumerate() {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
@@ -157,7 +157,7 @@ impl Latency {
             if now >= probation.next_probe {
                 let next_turn = endpoint.health.next_turn(list.len());
                 if turn < next_turn {
-                    later_turn = Some(later_turn.map_or(next_turn, |later_turn| later_turn.min(next_turn)));
+                    later_turn = sooner(later_turn, Some(next_turn));
                     continue;
                 }
                 // An unusable endpoint cannot be probed, so skip its due probe until the next refresh. Otherwise,
@@ -187,7 +187,7 @@ impl Latency {
     }
 }
 
-fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.into_iter().chain(other).min()
 }
 
@@ -195,6 +195,7 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 ///
 /// An endpoint with a partial share gets the rank of a ready endpoint only in some comparisons, chosen at random. Their
 /// frequency is such that the endpoint gets its share of the calls.
+#[inline]
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;

@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use choose::{Choice, Entry, Rank, Why};
 use endpoints::Endpoints;
 use fastrand::Rng;
-use health::{Health, State};
+use health::Health;
 use latency::{Latency, as_ms};
 use recent::RecentPicks;
 
@@ -146,10 +146,10 @@ impl Outcome {
 /// | RESOURCE_EXHAUSTED (8), HTTP 429 | the endpoint is overloaded |
 /// | INTERNAL (13), UNAVAILABLE (14), DATA_LOSS (15), HTTP 5xx | the endpoint is broken or not ready |
 ///
-/// An application may also send each of these statuses because of the call: a wrong argument, or a user whose quota is
-/// used up. Such calls fail equally often at every endpoint. The balancer excuses them, because it compares the
-/// endpoints with each other. If these statuses were successes, a broken endpoint would attract most of the calls: it
-/// answers faster than the others, so it has the fewest calls in flight.
+/// An application may also answer with each of these statuses although the endpoint works: the call has a wrong
+/// argument, or the user's quota is used up. Such calls fail equally often at every endpoint. So they make no endpoint
+/// failing, because the balancer compares the endpoints with each other. If these statuses were successes, a broken
+/// endpoint would attract most of the calls: it answers faster than the others, so it has the fewest calls in flight.
 pub fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     http_status >= 500 || http_status == 429 || matches!(grpc_status, Some(2 | 4 | 8 | 13 | 14 | 15))
 }
@@ -319,8 +319,7 @@ impl Balancer {
     /// Returns whether an endpoint gets only probes because calls to it fail, and a part of a full share while the other
     /// endpoints are full. Always false unless the policy is `latency`.
     pub fn is_failing(&self, id: EndpointId) -> bool {
-        let is_failing = |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Failing(_));
-        self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)
+        self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(|endpoint| endpoint.health.is_failing())
     }
 
     /// Number of calls in flight to an endpoint; `None` if the endpoint has been removed.

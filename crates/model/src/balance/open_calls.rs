@@ -25,9 +25,9 @@ pub(super) struct OpenCalls {
     latest_start: Option<Instant>,
     /// Start of the call that began last among the answered calls.
     latest_answered_start: Option<Instant>,
-    /// Start of the first call of the present wait; `None` if no call has begun since the endpoint's last answer or
-    /// failure, or if none of these calls waits any more. If a call that was not sent overlaps another call, the wait
-    /// contains the time of both, because the starts of the single calls are not known here.
+    /// Start of the first call of the present wait. Only calls that began after the endpoint's last answer or failure
+    /// matter; `None` if there is no such call, or if all these calls have ended. If a call that was not sent overlaps
+    /// another call, the wait contains the time of both calls, because the starts of single calls are not known here.
     waits_since: Option<Instant>,
     /// The duration of the earlier waits since the endpoint's last answer or failure. The time between two waits does
     /// not count, because an endpoint without calls has nothing to answer.

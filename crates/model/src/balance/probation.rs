@@ -129,9 +129,8 @@ impl Probation {
         self.next_probe = self.next_probe.max(until);
     }
 
-    /// Starts a new round of probes, which ignores earlier good answers. Called after a probe that was
-    /// clearly slow, and after failed probes.
-    pub(super) fn start_again(&mut self) {
+    /// Starts a new round of probes, which ignores earlier good answers.
+    fn start_again(&mut self) {
         self.good_answers = 0;
         self.sum_ms = 0.0;
         self.evidence = 0.0;

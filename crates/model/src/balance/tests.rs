@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use super::health::State;
 use super::*;
 
 mod cluster;
@@ -65,7 +66,7 @@ fn one_slow(endpoints: u32, waited: Duration) -> (Balancer, EndpointId, Instant)
     (balancer, slow, now)
 }
 
-/// Lets calls to an endpoint fail, 10 ms apart, until the endpoint is failing. Returns the number of these calls.
+/// Makes calls to an endpoint, 10 ms apart, until the endpoint is failing. All calls fail. Returns the number of calls.
 fn make_failing(balancer: &mut Balancer, now: &mut Instant, id: EndpointId, pushback: Option<Duration>) -> u32 {
     let mut calls = 0;
     while !balancer.is_failing(id) {
@@ -76,6 +77,10 @@ fn make_failing(balancer: &mut Balancer, now: &mut Instant, id: EndpointId, push
         calls += 1;
     }
     calls
+}
+
+fn none_is_failing(balancer: &Balancer) -> bool {
+    ids(balancer).into_iter().all(|id| !balancer.is_failing(id))
 }
 
 fn explanation(balancer: &Balancer, now: Instant, id: EndpointId) -> Explanation {
@@ -435,7 +440,7 @@ fn a_failing_endpoint_is_not_excused_when_all_the_others_are_warming() {
     make_failing(&mut balancer, &mut now, failing, None);
     let others: Vec<_> = ids(&balancer)[1..].to_vec();
     for endpoint in &mut balancer.endpoints.list[1..] {
-        endpoint.health.state = health::State::Warming { since: now, takes: Duration::from_secs(2) };
+        endpoint.health.state = State::Warming { since: now, takes: Duration::from_secs(2) };
     }
     for _ in 0..50 {
         now += 30 * MS;
@@ -550,14 +555,20 @@ impl Fault {
     }
 }
 
+/// Asserts that an endpoint whose calls all fail is found after 2 to `most` calls, plus the calls of the 50 ms for which
+/// it must fail too often.
+fn assert_found_within(most: u32, endpoints: u32, another_hangs: bool) {
+    for calls_per_s in [1, 10, 100, 1_000] {
+        let fault = Fault { endpoints, calls_per_s, failing: 1.0, another_hangs };
+        let calls = fault.calls_until_found(1);
+        assert!((2..=fault.with_wait(most)).contains(&calls), "{fault:?}: {calls}");
+    }
+}
+
 #[test]
 fn a_few_failures_in_a_row_make_an_endpoint_failing() {
     for endpoints in [2, 3, 5, 10, 50] {
-        for calls_per_s in [1, 10, 100, 1_000] {
-            let fault = Fault { endpoints, calls_per_s, failing: 1.0, another_hangs: false };
-            let calls = fault.calls_until_found(1);
-            assert!((2..=fault.with_wait(20)).contains(&calls), "{fault:?}: {calls}");
-        }
+        assert_found_within(20, endpoints, false);
     }
 }
 
@@ -565,11 +576,7 @@ fn a_few_failures_in_a_row_make_an_endpoint_failing() {
 #[test]
 fn a_failing_endpoint_is_found_while_another_hangs_and_each_other_has_failed_once() {
     for endpoints in [3, 5, 50] {
-        for calls_per_s in [1, 10, 100, 1_000] {
-            let fault = Fault { endpoints, calls_per_s, failing: 1.0, another_hangs: true };
-            let calls = fault.calls_until_found(1);
-            assert!((2..=fault.with_wait(22)).contains(&calls), "{fault:?}: {calls}");
-        }
+        assert_found_within(22, endpoints, true);
     }
 }
 
@@ -757,7 +764,7 @@ fn old_successes_of_other_endpoints_make_no_endpoint_failing() {
         now += 100 * MS;
         let pick = pick(&mut balancer, now);
         balancer.finish(now, pick, failure(None));
-        assert!(ids(&balancer).into_iter().all(|id| !balancer.is_failing(id)), "call {call}");
+        assert!(none_is_failing(&balancer), "call {call}");
     }
 }
 
@@ -800,7 +807,7 @@ fn an_endpoint_that_fails_again_right_after_its_recovery_is_found_soon() {
         }
     }
     assert_eq!(explanation(&balancer, now, failing).state, "warming");
-    // Four failures, and those of the next 50 ms.
+    // Four failures must suffice. In the 50 ms for which the endpoint must fail too often, five more calls fail.
     assert!(make_failing(&mut balancer, &mut now, failing, None) <= 9);
 }
 
@@ -902,7 +909,7 @@ fn a_fault_that_begins_everywhere_makes_no_endpoint_failing() {
             now += Duration::from_secs(1) / calls_per_s;
             let pick = pick(&mut balancer, now);
             balancer.finish(now, pick, if call < calls_per_s { success(MS) } else { failure(None) });
-            assert!(ids(&balancer).into_iter().all(|id| !balancer.is_failing(id)), "{calls_per_s}/s, call {call}");
+            assert!(none_is_failing(&balancer), "{calls_per_s}/s, call {call}");
         }
     }
 }

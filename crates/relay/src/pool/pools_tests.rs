@@ -36,6 +36,14 @@ pub(crate) fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
     Upstream::new(place, pool.address, codec, now, &limits.relay)
 }
 
+/// Sends a call at `start` and a PING at `now` on a connection. The server sends nothing.
+pub(crate) fn let_doubt(pools: &mut Pools, connection: UpstreamId, start: Instant, now: Instant) {
+    let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
+    liveness.call_sent(start, start);
+    let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_with_content: 0 };
+    assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
+}
+
 #[test]
 fn the_connections_that_are_being_established_are_counted_however_they_end() {
     let now = Instant::now();
@@ -139,10 +147,7 @@ fn a_call_gets_a_connection_whose_server_has_answered_a_ping_if_there_is_one() {
 
     let now = start + SILENT_AFTER;
     for connection in [oldest, other] {
-        let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
-        liveness.call_sent(start, start);
-        let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_with_content: 0 };
-        assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
+        let_doubt(&mut pools, connection, start, now);
     }
     assert!(pools.is_doubtful(id));
     assert_eq!(pools.find(id, small, now), Some(oldest), "both servers are silent");

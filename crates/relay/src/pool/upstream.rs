@@ -166,7 +166,7 @@ impl Upstream {
         self.ready
             && !self.retired
             && codec.has_free_stream()
-            && self.has_output_room()
+            && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
             && (fits || codec.stream_count() == 0)
     }
 
@@ -191,16 +191,6 @@ impl Upstream {
     pub(crate) fn is_idle(&self) -> bool {
         let codec = &self.link.codec;
         codec.stream_count() == 0 && !codec.wants_write() && !self.link.is_blocked()
-    }
-
-    /// Returns whether the output has room for another call. If the connection carries one call at a time, all output
-    /// must have been written: the output may be the rest of a request that the server has already answered and may
-    /// never read. Another call would wait behind this rest.
-    fn has_output_room(&self) -> bool {
-        match self.key.hop.is_shared() {
-            true => self.link.codec.pending_output() < OUTPUT_HIGH_WATER_BYTES,
-            false => !self.has_output(),
-        }
     }
 }
 

@@ -177,8 +177,8 @@ impl Member {
     /// Returns whether the endpoint takes the call ([`Self::takes_call`]), and its server is not known to be silent
     /// ([`Pools::is_doubtful`]).
     fn is_usable(&self, (call, lane): (&Call, Lane), pools: &Pools, (now, max_waiting): (Instant, usize)) -> bool {
-        let Some(id) = self.pool_for(call, lane) else { return true };
-        pools.get(id).is_none_or(|pool| pool.takes_calls(now, max_waiting)) && !pools.is_doubtful(id)
+        let is_doubtful = || self.pool_for(call, lane).is_some_and(|pool| pools.is_doubtful(pool));
+        self.takes_call((call, lane), pools, (now, max_waiting)) && !is_doubtful()
     }
 
     pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {

@@ -8,8 +8,8 @@ use super::*;
 use crate::call::attempt::AttemptId;
 use crate::limits::RelayLimits;
 use crate::pool::hop;
-use crate::pool::liveness::{Check, SILENT_AFTER, Seen};
-use crate::pool::pools::tests::upstream;
+use crate::pool::liveness::SILENT_AFTER;
+use crate::pool::pools::tests::{let_doubt, upstream};
 use crate::pool::upstream::UpstreamId;
 
 #[test]
@@ -206,12 +206,12 @@ fn two_endpoints(policy: Policy, now: Instant) -> (ClusterState, [EndpointId; 2]
     (state, [first, second])
 }
 
-/// Sends a call at `start` and a PING at `now` on a connection. The server sends nothing.
-fn let_doubt(pools: &mut Pools, connection: UpstreamId, start: Instant, now: Instant) {
-    let liveness = &mut pools.upstream_mut(connection).expect("it is open").liveness;
-    liveness.call_sent(start, start);
-    let seen = Seen { last_read: start, is_idle: false, is_avoidable: true, highest_with_content: 0 };
-    assert_eq!(liveness.check(now, seen, &RelayLimits::default()), Check::Ping);
+/// Picks an endpoint for a call, and does not send the call.
+fn picked(state: &mut ClusterState, now: Instant, whose: (&Call, Choice), pools: &Pools) -> Option<EndpointId> {
+    let pick = state.pick(now, whose, Lane::Shared, pools, 1)?;
+    let endpoint = pick.endpoint;
+    state.balancer.finish(now, pick, Outcome::NotSent);
+    Some(endpoint)
 }
 
 /// Adds a connection to an endpoint, which is ready for calls.
@@ -237,12 +237,7 @@ fn an_endpoint_that_has_not_answered_a_ping_gets_a_call_only_if_no_other_endpoin
     let connection = connect(&mut state, &mut pools, silent, &call, start).1;
     let other_pool = connect(&mut state, &mut pools, other, &call, start).0;
     let now = start + SILENT_AFTER;
-    let pick = |state: &mut ClusterState, pools: &Pools, call: &Call, choice| {
-        let pick = state.pick(now, (call, choice), Lane::Shared, pools, 1)?;
-        let endpoint = pick.endpoint;
-        state.balancer.finish(now, pick, Outcome::NotSent);
-        Some(endpoint)
-    };
+    let pick = |state: &mut ClusterState, pools: &Pools, call: &Call, choice| picked(state, now, (call, choice), pools);
 
     let_doubt(&mut pools, connection, start, now);
     state.note_busy();
@@ -280,12 +275,7 @@ fn an_endpoint_that_has_not_answered_a_ping_gets_the_calls_if_the_other_endpoint
     let_doubt(&mut pools, connection, start, now);
     state.note_busy();
 
-    let pick = |state: &mut ClusterState, call: &Call, choice| {
-        let pick = state.pick(now, (call, choice), Lane::Shared, &pools, 1)?;
-        let endpoint = pick.endpoint;
-        state.balancer.finish(now, pick, Outcome::NotSent);
-        Some(endpoint)
-    };
+    let pick = |state: &mut ClusterState, call: &Call, choice| picked(state, now, (call, choice), &pools);
     for _ in 0..4 {
         assert_eq!(pick(&mut state, &call, Choice::Any), Some(silent));
     }
@@ -324,12 +314,7 @@ fn a_further_attempt_does_not_go_to_a_failing_endpoint_while_another_is_well() {
     let now = after(1_300);
     let (pools, mut call) = (Pools::default(), a_call(now));
 
-    let pick = |state: &mut ClusterState, call: &Call, choice| {
-        let pick = state.pick(now, (call, choice), Lane::Shared, &pools, 1)?;
-        let endpoint = pick.endpoint;
-        state.balancer.finish(now, pick, Outcome::NotSent);
-        Some(endpoint)
-    };
+    let pick = |state: &mut ClusterState, call: &Call, choice| picked(state, now, (call, choice), &pools);
     assert_eq!(pick(&mut state, &call, Choice::Any), Some(well));
     assert_eq!(state.others(now, (&call, Lane::Shared), &pools), Others::Free);
     call.tried.push(well);

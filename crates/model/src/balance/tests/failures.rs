@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn none_is_failing(balancer: &Balancer) -> bool {
-    ids(balancer).into_iter().all(|id| !balancer.is_failing(id))
-}
-
 /// A client cancels a call at once, and then the cluster is idle. Nothing shows that the endpoint hangs, so its earlier
 /// successes still show that the other endpoint is failing.
 #[test]
