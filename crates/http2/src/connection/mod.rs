@@ -128,6 +128,8 @@ pub struct Connection {
     role: Role,
     limits: Arc<Limits>,
     started: Instant,
+    /// The latest time for which [`Self::age_ms`] was called, and its result.
+    latest_age: (Instant, u32),
     streams: Streams,
     peer: PeerSettings,
 
@@ -201,6 +203,7 @@ impl Connection {
         Self {
             role,
             started: now,
+            latest_age: (now, 0),
             streams: Streams::default(),
             peer: PeerSettings::default(),
             input: if as_server { Input::Preface(0) } else { Input::Header },
@@ -396,8 +399,15 @@ impl Connection {
         self.floods.ping_sent();
     }
 
-    fn age_ms(&self, now: Instant) -> u32 {
-        u32::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u32::MAX)
+    /// Returns the age of the connection at `now`. Keeps the latest result, because the caller passes the same time for
+    /// many streams.
+    #[inline]
+    fn age_ms(&mut self, now: Instant) -> u32 {
+        if self.latest_age.0 != now {
+            let age = now.saturating_duration_since(self.started);
+            self.latest_age = (now, u32::try_from(age.as_millis()).unwrap_or(u32::MAX));
+        }
+        self.latest_age.1
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) enum Why {
 }
 
 /// Preference classes of endpoints, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Ready,
     Warming,
@@ -53,22 +53,22 @@ pub(super) struct Entry {
     pub(super) turn: u64,
 }
 
-/// One endpoint in a comparison.
+impl Entry {
+    /// Of two entries, the entry with the lower key wins: a single number, because each pick compares many entries.
+    #[inline]
+    fn key(&self) -> u128 {
+        (self.rank as u128) << 96 | u128::from(self.load) << 64 | u128::from(self.turn)
+    }
+}
+
+/// One of the two best endpoints of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contender {
-    index: usize,
     pub(super) id: EndpointId,
     pub(super) rank: Rank,
     pub(super) in_flight: u32,
     /// See [`Endpoint::load`].
     pub(super) load: u32,
-    turn: u64,
-}
-
-impl Contender {
-    fn beats(&self, other: &Self) -> bool {
-        (self.rank, self.load, self.turn) < (other.rank, other.load, other.turn)
-    }
 }
 
 /// Chooses the best endpoint. The first criterion is the rank, the second the fewest calls in flight, the third the
@@ -85,43 +85,56 @@ pub(super) fn fewest_in_flight(
         let mut contest = Contest::default();
         for _ in 0..DRAWS {
             let index = random.usize(..list.len());
-            contest.enter(index, &list[index], enter(&list[index], DRAWS, random));
+            contest.enter(index, enter(&list[index], DRAWS, random));
         }
-        if contest.winner.is_some_and(|winner| winner.rank == Rank::Ready) {
-            return contest.choice();
+        if contest.winner.is_some_and(|winner| winner.entry.rank == Rank::Ready) {
+            return contest.choice(list);
         }
     }
     let mut contest = Contest::default();
     for (index, endpoint) in list.iter().enumerate() {
-        contest.enter(index, endpoint, enter(endpoint, list.len(), random));
+        contest.enter(index, enter(endpoint, list.len(), random));
     }
-    contest.choice()
+    contest.choice(list)
 }
 
 #[derive(Default)]
 struct Contest {
-    winner: Option<Contender>,
-    runner_up: Option<Contender>,
+    winner: Option<Entrant>,
+    runner_up: Option<Entrant>,
+}
+
+#[derive(Clone, Copy)]
+struct Entrant {
+    index: usize,
+    entry: Entry,
 }
 
 impl Contest {
-    fn enter(&mut self, index: usize, endpoint: &Endpoint, entry: Option<Entry>) {
-        let Some(Entry { rank, load, turn }) = entry else { return };
-        let in_flight = endpoint.calls.in_flight;
-        let entrant = Contender { index, id: endpoint.id, rank, in_flight, load, turn };
+    #[inline]
+    fn enter(&mut self, index: usize, entry: Option<Entry>) {
+        let Some(entry) = entry else { return };
+        let beats = |other: &Entrant| entry.key() < other.entry.key();
         match &self.winner {
             Some(winner) if winner.index == index => {}
-            Some(winner) if !entrant.beats(winner) => {
-                if self.runner_up.is_none_or(|runner_up| entrant.beats(&runner_up)) {
-                    self.runner_up = Some(entrant);
+            Some(winner) if !beats(winner) => {
+                if self.runner_up.as_ref().is_none_or(beats) {
+                    self.runner_up = Some(Entrant { index, entry });
                 }
             }
-            _ => self.runner_up = self.winner.replace(entrant),
+            _ => self.runner_up = self.winner.replace(Entrant { index, entry }),
         }
     }
 
-    fn choice(self) -> Option<Choice> {
-        self.winner.map(|winner| Choice { index: winner.index, why: Why::Fewest { winner, runner_up: self.runner_up } })
+    fn choice(self, list: &[Endpoint]) -> Option<Choice> {
+        let contender = |Entrant { index, entry: Entry { rank, load, .. } }| {
+            let Endpoint { id, calls, .. } = &list[index];
+            Contender { id: *id, rank, in_flight: calls.in_flight, load }
+        };
+        self.winner.map(|winner| Choice {
+            index: winner.index,
+            why: Why::Fewest { winner: contender(winner), runner_up: self.runner_up.map(contender) },
+        })
     }
 }
 

@@ -192,23 +192,30 @@ fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 }
 
 /// Returns an endpoint's rank for one comparison of `compared` endpoints.
+#[inline]
+fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
+    match endpoint.health.state {
+        State::Ready => Rank::Ready,
+        _ => rank_with_part(now, endpoint, compared, random),
+    }
+}
+
+/// Returns the rank of an endpoint that is not ready.
 ///
 /// An endpoint with a partial share gets the rank of a ready endpoint only in some comparisons, chosen at random. Their
 /// frequency is such that the endpoint gets its share of the calls.
-#[inline]
-fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
-    let mut part_of_the_time = |otherwise| {
-        let chance = endpoint.health.weight(now) / compared as f64;
-        if random.f64() < chance { Rank::Ready } else { otherwise }
+fn rank_with_part(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
+    let (otherwise, has_part) = match endpoint.health.state {
+        State::Ready => (Rank::Ready, false),
+        State::Warming { .. } => (Rank::Warming, true),
+        State::Slow(probation) => (Rank::Slow, probation.relief > 0.0),
+        State::Failing(probation) => (Rank::Failing, probation.relief > 0.0),
     };
-    match endpoint.health.state {
-        State::Ready => Rank::Ready,
-        State::Warming { .. } => part_of_the_time(Rank::Warming),
-        State::Slow(probation) if probation.relief > 0.0 => part_of_the_time(Rank::Slow),
-        State::Slow(_) => Rank::Slow,
-        State::Failing(probation) if probation.relief > 0.0 => part_of_the_time(Rank::Failing),
-        State::Failing(_) => Rank::Failing,
+    if !has_part {
+        return otherwise;
     }
+    let chance = endpoint.health.weight(now) / compared as f64;
+    if random.f64() < chance { Rank::Ready } else { otherwise }
 }
 
 pub(super) fn as_ms(duration: Duration) -> f64 {

@@ -290,7 +290,8 @@ impl ClusterState {
             }
             _ => MethodOutcome::answered(call.http_status, grpc_status),
         };
-        series.ended(outcome, now - call.started);
+        let duration = now - call.started;
+        series.ended(outcome, duration);
         series.request_messages.add(call.request_messages.take_new().into());
         series.response_messages.add(call.response_messages.take_new().into());
         if let Some(deadline) = call.deadline {
@@ -304,7 +305,7 @@ impl ClusterState {
             }
         }
         if matches!(class, Class::Success | Class::Failure) {
-            series.count_for_objective(outcome, now - call.started);
+            series.count_for_objective(outcome, duration);
         }
         self.release_method(call.method);
     }

@@ -143,7 +143,7 @@ impl Connection {
         Ok(Some(Event::Headers { stream, token: 0, section: Section::Request, end_stream: block.end_stream, oversize }))
     }
 
-    pub(in crate::connection) fn new_stream(&self, id: u32, now: Instant) -> Stream {
+    pub(in crate::connection) fn new_stream(&mut self, id: u32, now: Instant) -> Stream {
         let opened_ms = self.age_ms(now);
         let assumed_window = if self.settings_acknowledged { 0 } else { DEFAULT_WINDOW_BYTES };
         let receive_window = self.limits.initial_window_bytes.max(assumed_window);
