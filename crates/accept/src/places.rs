@@ -47,6 +47,10 @@ pub enum Entry<K> {
     Full,
 }
 
+/// The position of a connection in the order in which the connections arrived ([`Places::arrive`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived(u64);
+
 /// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the key
 /// by which the caller identifies a connection. `G` is the name of a group.
 #[derive(Debug)]
@@ -152,6 +156,20 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A
 
     /// Finds a place for a new, silent connection. `key` must not have a place already.
     pub fn enter(&mut self, account: A, key: K) -> Entry<K> {
+        let arrived = self.arrive();
+        self.enter_after_wait(account, key, arrived)
+    }
+
+    /// Records the arrival of a connection that may have to wait before it takes a place.
+    pub fn arrive(&mut self) -> Arrived {
+        let arrived = Arrived(self.next_serial);
+        self.next_serial += 1;
+        arrived
+    }
+
+    /// Like [`Places::enter`], for a connection that has waited. `arrived` decides which connections are older than
+    /// this one, so that waiting connections may enter in any order. No two connections may have the same `arrived`.
+    pub fn enter_after_wait(&mut self, account: A, key: K, arrived: Arrived) -> Entry<K> {
         debug_assert!(!self.members.contains_key(&key), "a connection enters once");
         let entry = match self.members.len() < self.capacity {
             true => Entry::Free,
@@ -163,8 +181,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A
                 None => return Entry::Full,
             },
         };
-        let serial = self.next_serial;
-        self.next_serial += 1;
+        let Arrived(serial) = arrived;
         self.change(&account, |queues| queues.silent.insert(serial, key));
         self.members.insert(key, Member { account, serial, is_silent: true });
         entry

@@ -35,6 +35,18 @@ fn a_newcomer_of_the_same_address_takes_the_place_of_the_oldest_silent_one() {
 }
 
 #[test]
+fn the_order_of_arrival_decides_which_of_the_connections_that_waited_is_the_oldest() {
+    let mut places = Places::new(2);
+    fill(&mut places, ATTACKER, 0, 2);
+    let [early, middle, late] = [(); 3].map(|()| places.arrive());
+    assert_eq!(places.enter_after_wait(ATTACKER, 30, late), Entry::Replaces(0));
+    assert_eq!(places.enter_after_wait(ATTACKER, 10, early), Entry::Replaces(1));
+    assert_eq!(places.enter_after_wait(ATTACKER, 20, middle), Entry::Replaces(10), "the late one stays");
+    assert_eq!(places.enter(ATTACKER, 40), Entry::Replaces(20));
+    assert_eq!(places.enter(ATTACKER, 50), Entry::Replaces(30));
+}
+
+#[test]
 fn without_silent_connections_the_account_with_the_most_yields_its_oldest() {
     let mut places = Places::new(4);
     fill(&mut places, ATTACKER, 0, 4);

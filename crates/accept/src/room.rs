@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
-use crate::{Entry, Places, Source};
+use crate::{Arrived, Entry, Places, Source};
 
 /// Limits on the number of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +82,21 @@ impl Room {
     /// connection. Returns `None` if it may not; the caller must then close the new connection. [`Places`] has the
     /// rules.
     pub fn enter(&self, source: Source) -> Option<Place> {
+        self.enter_after_wait(source, self.arrive())
+    }
+
+    /// Records the arrival of a connection that may have to wait before it takes a place.
+    pub fn arrive(&self) -> Arrived {
+        self.state().strangers.arrive()
+    }
+
+    /// Like [`Room::enter`], for a connection that has waited since `arrived`: connections that arrived earlier are
+    /// older than this one, even if they enter later.
+    pub fn enter_after_wait(&self, source: Source, arrived: Arrived) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
         state.next_key += 1;
-        let entry = state.strangers.enter(source, key);
+        let entry = state.strangers.enter_after_wait(source, key, arrived);
         if !state.make_way(entry) {
             return None;
         }
