@@ -257,7 +257,8 @@ fn connections_that_say_nothing_make_room_at_once() {
         }
         let asked = Instant::now();
         assert_status(&admin.get("/live").await, 200);
-        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        // Without room, the request would wait until the server closes a silent connection, after 5 s.
+        assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
         for mut stream in silent {
             let mut nothing = Vec::new();
             let _ = stream.read_to_end(&mut nothing).await;

@@ -25,10 +25,10 @@ fn run(recheck: &mut Recheck, mut look: impl FnMut(&mut Recheck, WireId)) -> (us
 
 #[test]
 fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
-    let (mut recheck, began) = (Recheck::default(), Instant::now());
+    let mut recheck = Recheck::default();
     recheck.begin((0..8_000).map(wire));
     let mut verified = 0;
-    let (looked, _) = run(&mut recheck, |recheck, wire| {
+    let (looked, slices) = run(&mut recheck, |recheck, wire| {
         let (number, is_good) = (wire.place() as usize % 48, wire.place() % 2 == 0);
         let verdict = recheck.verdict(&chain(number), |_| {
             verified += 1;
@@ -39,7 +39,9 @@ fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
         assert_eq!(verdict.is_ok(), is_good);
     });
     assert_eq!((looked, verified), (8_000, 48));
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Count the slices instead of measuring the time: a machine that stalls lengthens a slice, but adds few slices.
+    let takes = (SLICE + PAUSE) * u32::try_from(slices).expect("few slices");
+    assert!(takes < Duration::from_secs(1), "{slices} slices");
 }
 
 #[test]

@@ -205,7 +205,8 @@ fn a_request_whose_content_stays_away_is_answered() {
 
 #[test]
 fn a_request_whose_content_comes_slowly_and_a_silent_grpc_stream_go_on() {
-    let limits = [("content_timeout_ms", "1000")];
+    // The parts arrive for longer than the limit, and a part may be late by more than 2 s.
+    let limits = [("content_timeout_ms", "3000")];
     let mut slow = CallInFlight::start_with(&open_post(1), "", &limits);
     let mut silent = slow.proxy.connect();
     silent.send(&open_call(1));
@@ -213,7 +214,7 @@ fn a_request_whose_content_comes_slowly_and_a_silent_grpc_stream_go_on() {
     for _ in 0..10 {
         slow.client.send(&data(1, b"part of it", false));
         slow.endpoint.expect(kind::DATA);
-        std::thread::sleep(Duration::from_millis(250));
+        std::thread::sleep(Duration::from_millis(400));
     }
     slow.endpoint.send(&[answer(slow.stream, "me"), answer(grpc.stream, "me")].concat());
     assert_eq!(slow.client.expect(kind::HEADERS).field("from"), "me");

@@ -1,6 +1,6 @@
 //! Hedging: which calls get a further attempt before the first attempt is answered, and which answer the client gets.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
@@ -169,15 +169,14 @@ fn a_cancelled_call_is_cancelled_at_each_endpoint() {
 
 #[test]
 fn an_endpoint_that_pushes_back_stops_further_attempts() {
-    let mut hedged = Policed::start("hedge: {delay: 100ms, attempts: 3, methods: [a.B/C]}");
-    let began = Instant::now();
+    // The second server's answer must arrive within the delay of the third attempt.
+    let mut hedged = Policed::start("hedge: {delay: 2s, attempts: 3, methods: [a.B/C]}");
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
     hedged.servers.send(second, &headers(further.stream, &pushback, true));
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(3));
     hedged.servers.send(first, &headers(request.stream, &grpc("0"), true));
     assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
-    assert!(began.elapsed() > Duration::from_millis(500));
     assert_eq!(hedged.counts(), [1, 0, 0, 0]);
 }
 

@@ -47,10 +47,10 @@ fn timeout(request: &Frame) -> Duration {
 
 #[test]
 fn a_grpc_call_has_the_time_that_the_policy_allows_and_its_server_is_told() {
-    let mut policed = Policed::start("timeouts: {request: 300ms}");
+    let mut policed = Policed::start("timeouts: {request: 2s}");
     policed.client.send(&call(1));
     let (_, request) = policed.servers.next_request();
-    assert!(timeout(&request) <= Duration::from_millis(300));
+    assert!(timeout(&request) <= Duration::from_secs(2));
     assert_eq!(policed.own_answer(1), ("4".to_owned(), "request-timeout".to_owned()));
     policed.client.send(&call_with(3, "grpc-timeout", "100m"));
     let (_, request) = policed.servers.next_request();
@@ -60,7 +60,7 @@ fn a_grpc_call_has_the_time_that_the_policy_allows_and_its_server_is_told() {
 
 #[test]
 fn an_attempt_that_takes_too_long_is_retried_within_the_time_of_the_whole_call() {
-    let mut policed = Policed::start("timeouts: {backendRequest: 200ms}\n  retry: {attempts: 1, backoff: 0s}");
+    let mut policed = Policed::start("timeouts: {backendRequest: 2s}\n  retry: {attempts: 1, backoff: 0s}");
     policed.client.send(&call(1));
     let (first, _) = policed.servers.next_request();
     let (second, request) = policed.servers.next_request();
@@ -86,14 +86,14 @@ fn a_call_is_retried_after_the_grpc_codes_of_the_policy() {
 
 #[test]
 fn a_stream_on_which_neither_side_sends_ends_and_one_with_traffic_goes_on() {
-    let mut policed = Policed::start("timeouts: {streamIdle: 400ms}");
+    let mut policed = Policed::start("timeouts: {streamIdle: 2s}");
     policed.client.send(&open_call(1));
     let (place, request) = policed.servers.next_request();
     policed.servers.send(place, &headers(request.stream, &grpc("0")[..2], false));
     let began = Instant::now();
     // A frame from either side keeps the stream open.
-    for turn in 0..8 {
-        std::thread::sleep(Duration::from_millis(100));
+    for turn in 0..12 {
+        std::thread::sleep(Duration::from_millis(250));
         match turn % 2 {
             0 => policed.client.send(&data(1, b"ping", false)),
             _ => policed.servers.send(place, &data(request.stream, b"pong", false)),
@@ -101,7 +101,7 @@ fn a_stream_on_which_neither_side_sends_ends_and_one_with_traffic_goes_on() {
     }
     assert_eq!(policed.own_answer(1), ("4".to_owned(), "stream-idle".to_owned()));
     let elapsed = began.elapsed();
-    assert!(elapsed > Duration::from_millis(1_100), "{elapsed:?}");
+    assert!(elapsed > Duration::from_millis(4_500), "{elapsed:?}");
 }
 
 #[test]

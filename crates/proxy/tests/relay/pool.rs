@@ -104,7 +104,7 @@ fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
 #[test]
 fn what_becomes_of_a_removed_services_connection_does_not_count_against_another_service() {
     let (silent, good) = (Server::start(), Server::start());
-    let proxy = Proxy::start_with(&[silent.address()], "leno.dev/connect-timeout: 300ms", &[]);
+    let proxy = Proxy::start_with(&[silent.address()], "leno.dev/connect-timeout: 3s", &[]);
     let mut client = proxy.connect();
     client.send(&call(1));
     let mut never_ready = silent.accept_silently();

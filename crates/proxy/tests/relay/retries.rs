@@ -195,7 +195,7 @@ fn failed_answers_that_are_cancelled_do_not_count_as_the_clients_cancellations()
 
 #[test]
 fn a_lost_connection_a_reset_and_an_attempt_out_of_time_are_retried() {
-    let mut retried = Retried::start("{attempts: 1, backoff: 0s}", "  timeouts: {backendRequest: 500ms}");
+    let mut retried = Retried::start("{attempts: 1, backoff: 0s}", "  timeouts: {backendRequest: 3s}");
     retried.client.send(&call(1));
     let (place, _) = retried.servers.next_request();
     retried.servers.close(place);
