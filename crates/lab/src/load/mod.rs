@@ -130,7 +130,7 @@ impl Load {
     /// in the numbers instead.
     pub fn finish(self) -> Result<Snapshot> {
         let stats = self.join()?;
-        let snapshot = lock(&stats).finish(Instant::now());
+        let snapshot = lock(&stats).finish();
         Ok(snapshot)
     }
 

@@ -97,16 +97,21 @@ impl Stats {
         self.tally.so_far(self.measured(now))
     }
 
-    /// The complete results, at the end of the load.
-    pub(super) fn finish(&self, now: Instant) -> Snapshot {
-        self.tally.summary(self.measured(now))
+    /// The complete results of a load that has ended without an error.
+    pub(super) fn finish(&self) -> Snapshot {
+        self.tally.summary(self.planned())
     }
 
-    /// The recording of a load that has ended without an error, to be sent to another process. Its measured time is the
-    /// planned one, although an open loop may end earlier, by up to one gap between calls.
+    /// The same results as [`Stats::finish`], in the form in which a load sends them to another process.
     pub(super) fn recording(&self) -> Recording {
-        let measured = self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from));
-        self.tally.recording(measured)
+        self.tally.recording(self.planned())
+    }
+
+    /// The planned measured time. It is also the measured time of a load that has ended without an error, although an
+    /// open loop may end earlier, by up to one gap between calls: the gap after the last call belongs to the schedule.
+    /// With a shorter time, the load would seem to have a higher rate than the planned one.
+    fn planned(&self) -> Duration {
+        self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from))
     }
 
     fn measured(&self, now: Instant) -> Duration {

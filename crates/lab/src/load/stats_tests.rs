@@ -53,7 +53,7 @@ fn a_call_of_the_warm_up_counts_in_the_windows_and_one_before_the_start_does_not
     stats.answer(start - MS, 0, MS);
     stats.answer(start, 0, MS);
     stats.answer(start + 1000 * MS, 0, MS);
-    let snapshot = stats.finish(start + 2000 * MS);
+    let snapshot = stats.finish();
     assert_eq!(snapshot.windows.iter().map(|window| window.calls).collect::<Vec<_>>(), [1, 1]);
     assert_eq!((snapshot.answered, snapshot.total.calls), (2, 1));
 }
@@ -66,14 +66,27 @@ fn a_recording_has_the_whole_measured_time_although_the_last_answer_came_earlier
 }
 
 #[test]
+fn a_load_that_ends_before_its_last_gap_has_no_higher_rate_than_planned() {
+    // Two calls are due in two seconds. The load ends with the answer to the second call, after one second.
+    let start = Instant::now();
+    let mut stats = Stats::new(1);
+    stats.measure(start, start, start + 2000 * MS);
+    stats.answer(start, 0, MS);
+    stats.answer(start + 1000 * MS, 0, MS);
+    let snapshot = stats.finish();
+    assert_eq!(snapshot.measured, 2000 * MS);
+    assert!((snapshot.calls_per_second() - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn a_failure_before_measuring_counts_and_the_first_measured_reason_stays() {
     let from = Instant::now() + 1000 * MS;
     let mut stats = measuring_stats(from);
     stats.fail(from - MS, Failure::new(FailureClass::Grpc(14), "Unavailable: no endpoint"));
-    assert_eq!(stats.finish(from).first_failure.as_deref(), Some("Unavailable: no endpoint"));
+    assert_eq!(stats.finish().first_failure.as_deref(), Some("Unavailable: no endpoint"));
     stats.fail(from, Failure::new(FailureClass::TimeOut, "too late"));
     stats.fail(from, Failure::new(FailureClass::TimeOut, "much too late"));
-    let snapshot = stats.finish(from);
+    let snapshot = stats.finish();
     assert_eq!(snapshot.failed, 3);
     assert_eq!(snapshot.first_failure.as_deref(), Some("too late"));
     let in_timeline: u64 = snapshot.timeline.iter().map(|slice| slice.failed).sum();
@@ -92,7 +105,7 @@ fn the_timeline_has_each_call_in_the_slice_in_which_it_was_sent() {
     stats.fail(start + 200 * MS, Failure::connection("gone"));
     stats.answer(start + 250 * MS, 1, MS);
     let slice = |calls: [u64; 2], failed| Slice { calls: calls.to_vec(), failed };
-    let timeline = stats.finish(start + 1000 * MS).timeline;
+    let timeline = stats.finish().timeline;
     assert_eq!(timeline, [slice([1, 0], 0), slice([0, 1], 0), slice([0, 1], 1)]);
 }
 
@@ -132,7 +145,7 @@ fn a_call_that_was_not_sent_failed_but_was_not_sent() {
         stats.fail(since, Failure::not_sent());
         stats.fail(since, Failure::not_sent());
     }
-    let snapshot = stats.finish(from + 1000 * MS);
+    let snapshot = stats.finish();
     assert_eq!((snapshot.failed, snapshot.not_sent, snapshot.errors()), (6, 4, 3));
     assert_eq!((snapshot.sent(), snapshot.sent_since_start()), (2, 4));
 }
