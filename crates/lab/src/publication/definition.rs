@@ -8,6 +8,9 @@ use crate::report::figures::errors_percent;
 
 use super::cost::Prices;
 
+/// The largest fraction of failed calls with which CPU time, or its price, can be compared.
+pub(super) const CPU_FAILED_MAX: f64 = 0.01;
+
 /// A published comparison, and how the lab measures it again.
 #[derive(Debug)]
 pub(super) struct Publication {
@@ -115,6 +118,9 @@ pub(super) struct At {
     pub(super) is_of_all_runs: bool,
     /// The statistic of the latencies that the figure is. It covers only the answered calls. `None` for other figures.
     pub(super) statistic: Option<Statistic>,
+    /// The largest fraction of failed calls with which the figure can be compared. `None` for figures that failed calls
+    /// cannot make better, and for figures that count failed calls themselves.
+    pub(super) failed_max: Option<f64>,
 }
 
 /// A published figure.
@@ -142,12 +148,28 @@ impl Publication {
 
 impl At {
     pub(super) const fn new(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
-        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure, is_of_all_runs: false, statistic: None }
+        Self {
+            step,
+            skew_ms: 0,
+            connections: None,
+            rate_per_s: None,
+            figure,
+            is_of_all_runs: false,
+            statistic: None,
+            failed_max: None,
+        }
     }
 
     /// A statistic of the latencies of the answered calls, in ms.
     pub(super) const fn latency(step: &'static str, statistic: Statistic) -> Self {
-        Self { statistic: Some(statistic), ..Self::new(step, statistic.figure()) }
+        let failed_max = Some(statistic.failed_max());
+        Self { statistic: Some(statistic), failed_max, ..Self::new(step, statistic.figure()) }
+    }
+
+    /// CPU time of the proxies, or a price that is computed from it. A proxy saves CPU time with each call that it
+    /// fails.
+    pub(super) const fn cpu(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
+        Self { failed_max: Some(CPU_FAILED_MAX), ..Self::new(step, figure) }
     }
 
     /// The percentage of failed calls. A run in which every call failed has this figure too: 100 %.
@@ -234,6 +256,11 @@ impl Value {
             parts.push((*at, *base));
         }
         parts
+    }
+
+    /// The largest fraction of failed calls with which the value can be compared; `None` without such a limit.
+    pub(super) fn failed_max(&self) -> Option<f64> {
+        self.parts().into_iter().find_map(|at| at.failed_max)
     }
 
     /// The statistic of the latencies from which the value is computed; `None` for values without latencies.

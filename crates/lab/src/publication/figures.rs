@@ -34,8 +34,8 @@ pub(super) struct Here {
 impl Here {
     /// Whether the figure can be compared with the other conditions' figures.
     ///
-    /// False for the value of a worst repeat, because luck decides it. Also false if too many calls failed, because a
-    /// statistic of the latencies covers only the answered calls.
+    /// False for the value of a worst repeat, because luck decides it. Also false if so many calls failed that they make
+    /// the figure better ([`At::failed_max`]).
     pub(super) fn has_place(&self) -> bool {
         !self.is_worst && !self.has_failed
     }
@@ -86,9 +86,10 @@ impl Measured {
         Some((Mean::of(values.into_iter())?, false))
     }
 
-    /// The fraction of a condition's calls that failed, if the column is a statistic of the latencies; 0 for other
-    /// columns. Such a statistic covers only the answered calls, so it hides failed calls. If the column needs several
-    /// selections of runs, such as the runs of a second target, the result is the largest fraction among them.
+    /// The fraction of a condition's calls that failed, if failed calls make the column's figure better; 0 for other
+    /// columns. A statistic of the latencies covers only the answered calls, and a failed call takes less CPU time. If
+    /// the column needs several selections of runs, such as the runs of a second target, the result is the largest
+    /// fraction among them.
     pub(super) fn failed(&self, column: &Column, target: TargetKind) -> f64 {
         let failed = |(at, target): (At, TargetKind)| {
             let runs = self.runs(At { is_of_all_runs: true, ..at }, target);
@@ -96,12 +97,12 @@ impl Measured {
             errors as f64 / (calls + errors).max(1) as f64
         };
         let parts = column.value.parts_of(target).into_iter();
-        parts.filter(|(at, _)| at.statistic.is_some()).map(failed).fold(0.0, f64::max)
+        parts.filter(|(at, _)| at.failed_max.is_some()).map(failed).fold(0.0, f64::max)
     }
 
     /// Whether too many calls failed to compare the condition's figure in the column; see [`Self::failed`].
     pub(super) fn has_failed(&self, column: &Column, target: TargetKind) -> bool {
-        column.value.statistic().is_some_and(|statistic| self.failed(column, target) > statistic.failed_max())
+        column.value.failed_max().is_some_and(|limit| self.failed(column, target) > limit)
     }
 
     /// The value of each repeat. `None` if a run lacks the figure, or if no repeat has a value.

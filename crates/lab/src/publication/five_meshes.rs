@@ -98,7 +98,7 @@ pub(super) const PUBLICATION: Publication = Publication {
                     "CPU of all proxies, mCPU",
                     "CPU time of all proxies",
                     "mCPU",
-                    Mean(At::new(CROWD, millicores)),
+                    Mean(At::cpu(CROWD, millicores)),
                 ),
             ],
         },

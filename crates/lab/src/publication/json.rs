@@ -41,6 +41,7 @@ fn table(measured: &Measured, table: &Table) -> Json {
 fn column(measured: &Measured, column: &Column) -> Json {
     let row = |condition: &super::definition::Condition| {
         let here = measured.here(column, condition.target);
+        let comparable = here.filter(|here| !here.has_failed);
         let theirs = column.published(condition.target);
         json!({
             "condition": condition.name,
@@ -48,9 +49,10 @@ fn column(measured: &Measured, column: &Column) -> Json {
             "here": here.map(|here| here.mean.value),
             "plus_minus": here.and_then(|here| here.mean.plus_minus),
             "is_worst_repeat": here.is_some_and(|here| here.is_worst),
+            "has_too_many_failed_calls": here.is_some_and(|here| here.has_failed),
             "theirs": theirs.map(Published::value),
             "theirs_is_a_lower_bound": theirs.is_some_and(|theirs| !theirs.is_exact()),
-            "ratio": here.zip(theirs).map(|(here, theirs)| here.mean.value / theirs.value()),
+            "ratio": comparable.zip(theirs).map(|(here, theirs)| here.mean.value / theirs.value()),
         })
     };
     let rows: Vec<Json> = measured.publication().conditions.iter().map(row).collect();

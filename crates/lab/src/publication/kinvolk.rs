@@ -14,7 +14,7 @@ const P999: At = At::latency("graph", Statistic::P999);
 const WORST: At = At::latency("graph", Statistic::Worst);
 const ERRORS: At = At::errors("graph");
 const MEMORY: At = At::new("graph", loaded_mb);
-const CPU: At = At::new("graph", millicores);
+const CPU: At = At::cpu("graph", millicores);
 
 const P99_AT_500: Column = Column::less("p99", "p99 at 500 calls/s", "ms", Mean(P99.rate(500))).theirs(&[
     (Direct, Exactly(3.1)),

@@ -2,7 +2,7 @@
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
 use crate::report::Statistic;
-use crate::report::figures::{idle_mb_per_proxy, loaded_mb_per_proxy, rps, steady_s, sustained_per_s};
+use crate::report::figures::{idle_mb_per_proxy, loaded_mb_per_proxy, millicores, rps, steady_s, sustained_per_s};
 
 use super::cost::{nodes, usd_per_month};
 use super::definition::Published::Exactly;
@@ -15,6 +15,8 @@ const P99: At = At::latency("ladder", Statistic::P99);
 const RPS: At = At::new("ladder", rps);
 const ERRORS: At = At::errors("ladder");
 const MEMORY: At = At::new("ladder", loaded_mb_per_proxy);
+/// The costs are computed from the CPU time and the memory of these runs.
+const COST: At = At::cpu("ladder", millicores).rate(1000);
 
 pub(super) const PUBLICATION: Publication = Publication {
     who: "Ankush Choudhary Johal, 2026: Istio and Linkerd, with Fortio as the load",
@@ -98,13 +100,13 @@ pub(super) const PUBLICATION: Publication = Publication {
                     "nodes for 100 services",
                     "nodes for the proxies of 100 services",
                     "nodes",
-                    Cost(RPS.rate(1000), nodes),
+                    Cost(COST, nodes),
                 ),
                 Column::less(
                     "USD a month for 100 services",
                     "price of the proxies of 100 services",
                     "USD a month",
-                    Cost(RPS.rate(1000), usd_per_month),
+                    Cost(COST, usd_per_month),
                 )
                 .neutral(),
             ],

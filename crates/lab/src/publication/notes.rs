@@ -4,7 +4,7 @@ use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
 use crate::report::{FOREIGN_CPU_LIMIT, Statistic, has_ztunnel, is_late};
 
-use super::definition::{Column, Value};
+use super::definition::{CPU_FAILED_MAX, Column, Value};
 use super::figures::{Measured, balances_connections};
 use super::options::Scale;
 use super::record::State;
@@ -180,9 +180,18 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
     list.extend((!limits.is_empty()).then(|| {
         format!(
             "Latencies: of the answered calls. A failed call counts as infinitely slow. If more of a condition's calls \
-             failed than a limit allows, its figure has no place in the first sentence, in the lists of better and \
-             worse figures, and in the order. The figure also has no mark and no ratio in brackets. The limits: {}.",
+             failed than a limit allows, its figure is marked \"failing\". It has no place in the first sentence, in \
+             the lists of better and worse figures, and in the order, and it has no ✓ or ✕ and no ratio. The limits: {}.",
             limits.join(", ")
+        )
+    }));
+    let has_cpu =
+        columns(measured).any(|column| column.value.statistic().is_none() && column.value.failed_max().is_some());
+    list.extend(has_cpu.then(|| {
+        format!(
+            "CPU time and its price: a failed call takes less CPU time than an answered one. If more than {} % of a \
+             condition's calls failed, its figure is marked \"failing\" too, and has no place in the lists and in the order.",
+            short(CPU_FAILED_MAX * 100.0)
         )
     }));
     if columns(measured).any(|column| column.green.is_some()) {

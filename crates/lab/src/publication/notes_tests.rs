@@ -114,4 +114,6 @@ fn the_legend_has_the_limit_of_failed_calls_of_each_statistic_that_a_table_has()
     assert!(slow_pod.ends_with("The limits: 1 % for p50, 1 % for p99."), "{slow_pod}");
     let kinvolk = limits(Name::Kinvolk2019).expect("limits");
     assert!(kinvolk.ends_with("1 % for p99, 0.1 % for p99.9, 0 % for worst call."), "{kinvolk}");
+    let has_cpu = |name| has(&legend(&measured(name, Vec::new())), "If more than 1 % of a condition's calls failed");
+    assert!(Name::ALL.into_iter().all(has_cpu));
 }

@@ -37,6 +37,7 @@ fn the_report_is_made_again_from_the_files_and_a_cut_line_is_left_out() {
     assert!(row("istio")["here"].as_f64().is_some_and(|here| (here - 70.2).abs() < 1e-6), "{}", row("istio"));
     assert!(row("linkerd")["here"].is_null() && row("linkerd")["ratio"].is_null(), "{}", row("linkerd"));
     assert_eq!((&row("linkerd")["theirs"], &row("vanilla")["is_worst_repeat"]), (&66.6.into(), &true.into()));
+    assert_eq!(row("istio")["has_too_many_failed_calls"], false);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) struct Row {
 pub(super) struct Cell {
     pub(super) here: Text,
     pub(super) theirs: Text,
-    /// The measured figure divided by the published figure.
+    /// The measured figure divided by the published figure. [`NONE`] if a figure is missing, or if too many calls failed.
     pub(super) ratio: String,
 }
 
@@ -108,10 +108,11 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
     };
     let here_text = here.map_or_else(Text::none, |here| {
         let Here { mean, is_worst, has_failed, .. } = here;
+        let failing = if has_failed { "failing " } else { "" };
         let worst = if is_worst { "worst " } else { "" };
         let mark = if has_failed { "" } else { mark(mean.value) };
         Text {
-            figure: format!("{worst}{}{mark}", number(mean.value, column.unit)),
+            figure: format!("{failing}{worst}{}{mark}", number(mean.value, column.unit)),
             plus_minus: mean.plus_minus.map_or_else(String::new, |half| format!("± {}", significant(half))),
             relative: relative(mean.value, base.filter(|_| here.has_place()).map(|base| base.mean.value)),
         }
@@ -124,7 +125,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
             relative: relative(published.value(), exact),
         }
     });
-    let ratio = here.zip(theirs).filter(|(here, _)| here.mean.value >= 0.0).map_or_else(
+    let ratio = here.zip(theirs).filter(|(here, _)| here.mean.value >= 0.0 && !here.has_failed).map_or_else(
         || NONE.to_owned(),
         |(here, published)| {
             let below = if published.is_exact() { "" } else { "< " };

@@ -67,7 +67,7 @@ fn a_condition_with_many_failed_calls_has_no_marks_in_a_scorecard() {
         row(scorecard, target).cells.iter().map(|cell| cell.here.figure.clone()).collect::<Vec<_>>()
     };
     // Failed calls do not count in the rate, so the rate keeps its mark.
-    let unmarked = ["1.00", "1.00", "1.00 ✓", NONE];
+    let unmarked = ["failing 1.00", "failing 1.00", "1.00 ✓", NONE];
     assert_eq!(figures(&failing(|run| run.target == LenoMesh), LenoMesh), unmarked);
     let base = failing(|run| run.target == LenoMesh && run.skew_ms == 0);
     assert_eq!(figures(&base, LenoMesh), unmarked);
@@ -85,10 +85,22 @@ fn many_failed_calls_of_a_condition_or_of_its_base_leave_no_ratio_in_brackets() 
         (here.figure.clone(), here.relative.clone())
     };
     assert_eq!(leno(&slow_pod()), ("10.2".to_owned(), "0.145×".to_owned()));
-    for failing_target in [LenoMesh, Istio] {
+    for (failing_target, figure) in [(LenoMesh, "failing 10.2"), (Istio, "10.2")] {
         let measured = failing(|run| run.target == failing_target);
-        assert_eq!(leno(&measured), ("10.2".to_owned(), String::new()), "{failing_target:?}");
+        assert_eq!(leno(&measured), (figure.to_owned(), String::new()), "{failing_target:?}");
     }
+}
+
+#[test]
+fn a_figure_with_many_failed_calls_says_so_and_has_no_ratio_to_the_published_figure() {
+    let istio = |measured: &Measured| {
+        let sheets = sheets(measured);
+        let cell = &row(&sheets[0], Istio).cells[1];
+        (cell.here.figure.clone(), cell.ratio.clone())
+    };
+    assert_eq!(istio(&slow_pod()), ("70.2".to_owned(), "0.799".to_owned()));
+    let failing = failing(|run| run.target == Istio);
+    assert_eq!(istio(&failing), ("failing 70.2".to_owned(), NONE.to_owned()));
 }
 
 #[test]

@@ -123,6 +123,12 @@ fn failed_calls_take_the_place_of_every_statistic_of_the_latencies() {
 }
 
 #[test]
+fn a_condition_that_fails_calls_has_no_place_by_its_cpu_time() {
+    let has = |errors| compared(Name::Kinvolk2019, 500, errors).contains(&"CPU time at 500 calls/s".to_owned());
+    assert_eq!([0, 1_000, 2_000].map(has), [true, true, false]);
+}
+
+#[test]
 fn without_others_or_without_leno_the_sentence_says_so() {
     let alone = measured(Name::SlowPod2026, vec![with_p99(LENO, 50, 1, 10.0)]);
     assert!(sentence(&alone).ends_with("through Leno; no other mesh was measured."));

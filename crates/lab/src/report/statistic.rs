@@ -38,7 +38,7 @@ impl Statistic {
     }
 
     /// The largest fraction of failed calls with which the statistic can be compared.
-    pub(crate) fn failed_max(self) -> f64 {
+    pub(crate) const fn failed_max(self) -> f64 {
         match self {
             // A p50 would stay finite with more failed calls, but it would then describe other calls.
             Self::P50 | Self::P99 => 0.01,
