@@ -234,6 +234,12 @@ impl Column {
         Self { theirs, ..self }
     }
 
+    /// Whether the figure gets worse if the programs of the experiment must wait for a CPU: a latency, a rate, or a ratio
+    /// of such figures.
+    pub(super) fn includes_waiting(&self) -> bool {
+        matches!(self.unit, "ms" | "s" | "/s" | "×")
+    }
+
     /// The published figure of a condition.
     pub(super) fn published(&self, target: TargetKind) -> Option<Published> {
         self.theirs.iter().find(|(of, _)| *of == target).map(|(_, figure)| *figure)

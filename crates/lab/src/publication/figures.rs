@@ -1,7 +1,7 @@
 //! The figures of a publication, computed from the recorded runs.
 
 use crate::experiment::record::{Run, TargetKind};
-use crate::report::{Mean, Recorded};
+use crate::report::{FOREIGN_CPU_LIMIT, Mean, Recorded, is_late};
 
 use super::cost::Prices;
 use super::definition::{At, Better, Column, Publication, Value};
@@ -25,6 +25,10 @@ pub(super) struct Here {
     /// Whether, in some run, the call rate was near the most that the load can send, so that the load may have limited
     /// the figure.
     pub(super) at_ceiling: bool,
+    /// The reason why the programs of the experiment waited for a CPU in most runs, and so made the figure worse than the
+    /// condition is. `None` if they did not, or if such a wait does not change the figure. If they waited in few runs,
+    /// these runs differ from the others, and so the figure's interval is wide.
+    pub(super) waited: Option<&'static str>,
     /// The result of [`Measured::failed`].
     pub(super) failed: f64,
     /// The result of [`Measured::has_failed`].
@@ -66,7 +70,26 @@ impl Measured {
         let (mean, is_worst) = self.mean(column, target)?;
         let at_ceiling = column.value.parts().iter().any(|&at| self.runs(at, target).any(|run| run.at_ceiling));
         let (failed, has_failed) = (self.failed(column, target), self.has_failed(column, target));
-        Some(Here { mean, is_worst, at_ceiling, failed, has_failed })
+        Some(Here { mean, is_worst, at_ceiling, waited: self.waited(column, target), failed, has_failed })
+    }
+
+    /// See [`Here::waited`]. If the column needs several selections of runs, such as the runs of a second target, most
+    /// runs of one selection are enough.
+    fn waited(&self, column: &Column, target: TargetKind) -> Option<&'static str> {
+        let parts = column.value.parts_of(target);
+        let most = |is: fn(&Run) -> bool| {
+            parts.iter().any(|&(at, target)| {
+                let runs: Vec<&Run> = self.runs(at, target).collect();
+                runs.iter().filter(|run| is(run)).count() * 2 > runs.len()
+            })
+        };
+        if column.includes_waiting() && most(|run| run.foreign_cpu > FOREIGN_CPU_LIMIT) {
+            Some("other programs used the CPUs in most of the runs")
+        } else if column.value.statistic().is_some() && most(is_late) {
+            Some("the load sent calls late in most of the runs")
+        } else {
+            None
+        }
     }
 
     /// The measured figure of a condition, and whether it is the value of the worst repeat instead of the mean.

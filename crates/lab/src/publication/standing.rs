@@ -5,7 +5,7 @@ use crate::chart::number::{grouped, significant};
 use crate::experiment::record::TargetKind;
 use crate::report::left_out;
 
-use super::definition::{Better, Column, Headline};
+use super::definition::{Better, Column, Headline, Value};
 use super::figures::{Here, Measured};
 use super::record::{State, StepRecord};
 
@@ -51,7 +51,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
         (count, false) => format!("the best of the {count} other meshes that can be compared"),
     };
     let other_figure = through(other, measured.publication().condition(best), column);
-    if let Some(doubt) = doubt(own, other) {
+    if let Some(doubt) = doubt(column, own, other) {
         format!("{begin} {own_figure} and {other_figure}, {which}; the two cannot be told apart: {doubt}.{left_out}")
     } else if better(column).is(other.mean.value, own.mean.value) {
         format!("{begin} {own_figure}, which is worse than the {other_figure}, {which}.{left_out}")
@@ -88,7 +88,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let name = measured.publication().condition(best);
         let [own_figure, other_figure] = [own, other].map(|it| figure(it.mean.value, column.unit));
         let line = format!("{}: Leno {own_figure}, {name} {other_figure}", column.what);
-        match doubt(own, other) {
+        match doubt(column, own, other) {
             Some(doubt) => standing.level.push(format!("{line} ({doubt})")),
             None if better(column).is(own.mean.value, other.mean.value) => standing.ahead.push(line),
             None => standing.behind.push(line),
@@ -140,7 +140,14 @@ fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, H
 }
 
 /// The reason why the measurement does not show which of two figures is better; `None` if the measurement shows it.
-fn doubt(one: Here, other: Here) -> Option<&'static str> {
+fn doubt(column: &Column, one: Here, other: Here) -> Option<&'static str> {
+    // Waiting for a CPU makes a figure worse. So if the better of the two figures includes such waiting, it is better all
+    // the same. A ratio or a difference may also become better by it, because its second figure becomes worse.
+    let worse = if better(column).is(one.mean.value, other.mean.value) { other } else { one };
+    let waited = match column.value {
+        Value::Over(..) | Value::Added(..) => one.waited.or(other.waited),
+        Value::Mean(_) | Value::Deviation(_) | Value::Cost(..) => worse.waited,
+    };
     let has_one_run = |here: Here| here.mean.plus_minus.is_none();
     if one.at_ceiling || other.at_ceiling {
         Some("the load was near its own limit")
@@ -149,7 +156,7 @@ fn doubt(one: Here, other: Here) -> Option<&'static str> {
     } else if !one.mean.differs_from(&other.mean) {
         Some("the difference is within the noise")
     } else {
-        None
+        waited
     }
 }
 

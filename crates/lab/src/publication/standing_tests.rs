@@ -52,6 +52,43 @@ fn one_repeat_or_a_load_at_its_limit_makes_no_figure_better() {
     }
 }
 
+#[test]
+fn a_figure_that_is_worse_because_the_machine_was_busy_makes_no_other_figure_better() {
+    let of = |busy: TargetKind, foreign_cpu, late| {
+        let mut measured = slower([(LENO, 10.0), (TargetKind::Istio, 20.0)]);
+        let runs = measured.steps[0].1.runs.iter_mut();
+        runs.filter(|run| run.target == busy).for_each(|run| (run.foreign_cpu, run.late) = (foreign_cpu, late));
+        measured
+    };
+    let is_told =
+        |measured: &Measured| standing(measured).ahead.iter().any(|line| line.starts_with("p99 with one pod"));
+    assert!(is_told(&of(TargetKind::Istio, 0.1, 100)));
+    let mut once = of(TargetKind::Istio, 0.5, 1000);
+    once.steps[0].1.runs.iter_mut().filter(|run| run.repeat > 1).for_each(|run| (run.foreign_cpu, run.late) = (0.0, 0));
+    assert!(is_told(&once));
+    for (foreign_cpu, late, why) in
+        [(0.5, 0, "other programs used the CPUs in most of the runs"), (0.0, 1000, "the load sent calls late")]
+    {
+        let measured = of(TargetKind::Istio, foreign_cpu, late);
+        assert!(!is_told(&measured) && sentence(&measured).contains(why), "{}", sentence(&measured));
+        assert!(standing(&measured).level.iter().any(|line| line.contains(why)), "{:?}", standing(&measured));
+        // Leno is better although its own runs were slowed down.
+        assert!(is_told(&of(LENO, foreign_cpu, late)));
+    }
+}
+
+#[test]
+fn a_busy_machine_does_not_change_memory_and_may_make_a_ratio_better() {
+    let columns = |name: Name| name.publication().tables.iter().flat_map(|table| table.columns);
+    assert!(columns(Name::Kinvolk2019).filter(|it| matches!(it.unit, "MB" | "mCPU")).all(|it| !it.includes_waiting()));
+    let mut measured = slow_pod();
+    let runs = measured.steps[0].1.runs.iter_mut();
+    runs.filter(|run| run.target == LENO && run.skew_ms == 0).for_each(|run| run.foreign_cpu = 0.5);
+    let growth = "growth of the p99 with one pod 50 ms slower";
+    assert!(standing(&slow_pod()).ahead.iter().any(|line| line.starts_with(growth)), "{:?}", standing(&slow_pod()));
+    assert!(standing(&measured).level.iter().any(|line| line.starts_with(growth)), "{:?}", standing(&measured));
+}
+
 /// The figures of [`slower`], with `istio` failed calls in each run of Istio and `cilium` in each run of Cilium L7.
 /// Each run has 100,000 answered calls.
 fn failing(istio: u64, cilium: u64) -> Measured {
