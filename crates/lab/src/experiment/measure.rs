@@ -18,6 +18,9 @@ use crate::targets::Target;
 
 /// During calls: interval between two checks that the programs still run.
 const WATCH: Duration = Duration::from_millis(200);
+/// Time from the reading of the proxies' memory under the load to the end of the measured time, at which the load's
+/// connections begin to close.
+const MEMORY_BEFORE_END: Duration = Duration::from_millis(50);
 /// Interval between checks for the end of the warm-up.
 const NOTICE: Duration = Duration::from_millis(1);
 
@@ -58,10 +61,11 @@ impl Stage<'_> {
         let start = Instant::now();
         let (before, counts_before, others_before) = (self.meter()?, self.backends.counts()?, others());
         let restarts = self.intervene(turn, &load, start)?;
+        self.stay(&load, start + self.settings.measured.saturating_sub(MEMORY_BEFORE_END))?;
+        let loaded = self.target.total_memory()?;
         self.stay(&load, start + self.settings.measured)?;
         let (after, counts_after, others_after) = (self.meter()?, self.backends.counts()?, others());
         let others = others_after.saturating_sub(others_before);
-        let loaded = self.target.total_memory()?;
         let numbers = load.finish()?;
         self.ensure_running()?;
         let reached = since(&counts_after.calls, &counts_before.calls);

@@ -169,6 +169,18 @@ async fn an_open_loop_keeps_its_rate_in_every_part_of_the_measured_time() {
 }
 
 #[tokio::test]
+async fn an_open_loop_stays_connected_until_its_planned_end_although_no_further_call_is_due() {
+    let address = start_server("s1", 0).await;
+    let start = Instant::now();
+    let pattern = Pattern::Open { rate_per_s: 1, max_in_flight: 1 };
+    let (warm_up, measured) = (Duration::ZERO, Duration::from_secs(1));
+    let plan = Plan { pattern, warm_up, measured, ..plan(&[address], &["s1"]) };
+    let snapshot = run_to_end(plan).await.expect("a server that answers");
+    assert!(start.elapsed() >= measured, "{:?}", start.elapsed());
+    assert_eq!((snapshot.total.calls, snapshot.measured), (1, measured), "{snapshot:?}");
+}
+
+#[tokio::test]
 async fn a_timeline_has_all_calls_of_a_closed_loop() {
     let address = start_server("s1", 0).await;
     let measured = Duration::from_secs(3);

@@ -19,7 +19,7 @@ pub(super) struct Run {
     channels: Channels,
     feed: Feed,
     recorder: Recorder,
-    /// Time after which no call is sent.
+    /// The end of the measured time, after which no call is sent.
     end: Instant,
     /// Time of the latest poll. An answer counts as received at this time. In a closed loop, the next call begins at
     /// the same time, so that there is no gap between the two calls.
@@ -136,16 +136,19 @@ impl Run {
         }
     }
 
-    /// Returns `Poll::Ready` if all work is done. Otherwise, in an open loop, arms the timer for the next due call.
+    /// Returns `Poll::Ready` if all work is done. Otherwise, in an open loop, arms the timer for the next due call or, after
+    /// the last call, for the end. Until the end, all connections stay open: the memory of the proxies is measured with
+    /// them.
     fn is_over(&mut self) -> Poll<Result<()>> {
-        let next_due = match &self.feed {
-            Feed::Closed => (self.now < self.end).then_some(self.end),
-            Feed::Open { pace, .. } => pace.next_due(),
+        let end = (self.now < self.end).then_some(self.end);
+        let next = match &self.feed {
+            Feed::Closed => end,
+            Feed::Open { pace, .. } => pace.next_due().or(end),
         };
-        match (next_due, &mut self.feed) {
+        match (next, &mut self.feed) {
             (None, _) if self.channels.in_flight() == 0 => Poll::Ready(Ok(())),
-            (Some(due), Feed::Open { timer, .. }) => {
-                timer.arm(due).map_err(io("arming a timer"))?;
+            (Some(time), Feed::Open { timer, .. }) => {
+                timer.arm(time).map_err(io("arming a timer"))?;
                 Poll::Pending
             }
             _ => Poll::Pending,

@@ -107,9 +107,8 @@ impl Stats {
         self.tally.recording(self.planned())
     }
 
-    /// The planned measured time. It is also the measured time of a load that has ended without an error, although an
-    /// open loop may end earlier, by up to one gap between calls: the gap after the last call belongs to the schedule.
-    /// With a shorter time, the load would seem to have a higher rate than the planned one.
+    /// The planned measured time. It is also the measured time of a load that has ended without an error: such a load has
+    /// lasted until the planned end.
     fn planned(&self) -> Duration {
         self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from))
     }

@@ -66,8 +66,8 @@ fn a_recording_has_the_whole_measured_time_although_the_last_answer_came_earlier
 }
 
 #[test]
-fn a_load_that_ends_before_its_last_gap_has_no_higher_rate_than_planned() {
-    // Two calls are due in two seconds. The load ends with the answer to the second call, after one second.
+fn a_load_whose_last_answer_comes_early_has_no_higher_rate_than_planned() {
+    // Two calls are due in two seconds. The last answer comes after one second.
     let start = Instant::now();
     let mut stats = Stats::new(1);
     stats.measure(start, start, start + 2000 * MS);
