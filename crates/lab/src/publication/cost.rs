@@ -8,6 +8,10 @@ use crate::report::figures;
 /// Number of services in the mesh whose monthly price is computed: as many as in the tables of the publication
 /// `ladder-2026`.
 const SERVICES: f64 = 100.0;
+/// The assumption about these services, in words.
+pub(super) const COST_OF_SERVICES: &str = "The costs of 100 services assume that the proxies of each service need as much \
+    CPU time and memory as all proxies of a run: those of its client and of all its servers. Whichever needs more nodes \
+    counts, CPU time or memory.";
 /// Hours in a month: 365 × 24 ÷ 12.
 const HOURS_PER_MONTH: f64 = 730.0;
 

@@ -169,6 +169,8 @@ pub(super) const PUBLICATION: Publication = Publication {
     never_shown: &[
         "Control planes: the lab runs data planes, so their memory is missing, and memory by namespace with it.",
         "Three load replicas: one load generator sends all requests, over 64 connections.",
+        "The published highest rate is that of one sidecar. Here, it is the rate of all requests: all of them pass the \
+         client's sidecar, and about a tenth of them each of the ten servers' sidecars. All sidecars share the machine's CPUs.",
         "The publication calls its latencies those that the mesh adds. Here, the p99 of the condition without a mesh is \
          subtracted within each repeat. A difference of two percentiles may be below 0.",
     ],

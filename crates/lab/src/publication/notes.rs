@@ -4,6 +4,7 @@ use crate::chart::number::{grouped, short, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
 use crate::report::{FOREIGN_CPU_LIMIT, Statistic, has_ztunnel, is_late};
 
+use super::cost::COST_OF_SERVICES;
 use super::definition::{CPU_FAILED_MAX, Column, Value};
 use super::figures::{Measured, balances_connections};
 use super::options::Scale;
@@ -17,9 +18,11 @@ const FEW_ERRORS: f64 = 0.001;
 pub(super) fn left_out(measured: &Measured) -> Vec<String> {
     let (description, publication) = (&measured.description, measured.publication());
     let mut list = unfinished(measured);
+    // The scale's sentences have the scale's own durations and repeats.
+    let except = if description.changes.is_empty() { "" } else { ", except for the options below" };
     match description.scale {
-        Scale::Quick => list.extend(publication.quick_leaves_out.iter().map(|it| format!("Scale quick: {it}"))),
-        Scale::Full => list.push(format!("Scale full: {}", publication.full_keeps)),
+        Scale::Quick => list.extend(publication.quick_leaves_out.iter().map(|it| format!("Scale quick{except}: {it}"))),
+        Scale::Full => list.push(format!("Scale full{except}: {}", publication.full_keeps)),
     }
     list.extend(description.changes.iter().cloned());
     list.extend(publication.never_shown.iter().map(|&it| it.to_owned()));
@@ -71,6 +74,8 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
     ];
     let has_costs = columns(measured).any(|column| matches!(column.value, Value::Cost(..)));
     list.extend(has_costs.then(|| description.prices.sentence()));
+    let has_services = columns(measured).any(|column| matches!(column.unit, "nodes" | "USD a month"));
+    list.extend(has_services.then(|| COST_OF_SERVICES.to_owned()));
     let has_memory = columns(measured).any(|column| matches!(column.unit, "MB" | "KB"));
     list.extend(has_memory.then(|| {
         "Memory is resident memory. Several processes may share a page, such as a page of their program file. The sum over \
