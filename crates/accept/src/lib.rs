@@ -32,7 +32,7 @@ mod turns;
 pub use container::container_memory;
 pub use family::{has_ipv6, stream_socket, usable};
 pub use listener::{Arrival, BACKLOG, Listener, listen};
-pub use places::{Arrived, Entry, Places};
+pub use places::{Entry, Places};
 pub use queue::{Overload, Permit, Queue};
 pub use room::{Place, Replaced, Room, RoomSize, Standing};
 pub use source::Source;

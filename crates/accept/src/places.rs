@@ -33,6 +33,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
@@ -41,15 +42,14 @@ use rustc_hash::FxHashMap;
 pub enum Entry<K> {
     /// The new connection got a free place.
     Free,
-    /// The new connection got the place of an older connection, `K`. The caller must close the older connection now.
+    /// The new connection got the place of another connection, `K`. The caller must close that connection now.
     Replaces(K),
     /// The new connection got no place; the caller must close it.
     Full,
 }
 
-/// The position of a connection in the order in which the connections arrived ([`Places::arrive`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived(u64);
+/// The age of a connection: since when it counts as being in its place, then the order of entry. Lower is older.
+type Age = (Instant, u64);
 
 /// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the key
 /// by which the caller identifies a connection. `G` is the name of a group.
@@ -72,7 +72,7 @@ pub struct Places<A, K, G = ()> {
 
 /// An account's number of connections and, to decide between equal numbers, the age of its oldest connection. The
 /// account with the greatest rank loses a connection first.
-type Rank = (usize, Reverse<u64>);
+type Rank = (usize, Reverse<Age>);
 
 /// A group's number of connections and, to decide between equal numbers, the rank of its account with the greatest
 /// rank.
@@ -81,7 +81,7 @@ type GroupRank = (usize, Rank);
 #[derive(Debug)]
 struct Member<A> {
     account: A,
-    serial: u64,
+    age: Age,
     is_silent: bool,
 }
 
@@ -110,8 +110,8 @@ impl<A: Ord> Group<A> {
 /// An account's connections, oldest first.
 #[derive(Debug)]
 struct Account<K> {
-    silent: BTreeMap<u64, K>,
-    settled: BTreeMap<u64, K>,
+    silent: BTreeMap<Age, K>,
+    settled: BTreeMap<Age, K>,
 }
 
 impl<K> Account<K> {
@@ -156,20 +156,11 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A
 
     /// Finds a place for a new, silent connection. `key` must not have a place already.
     pub fn enter(&mut self, account: A, key: K) -> Entry<K> {
-        let arrived = self.arrive();
-        self.enter_after_wait(account, key, arrived)
+        self.enter_as_since(account, key, Instant::now())
     }
 
-    /// Records the arrival of a connection that may have to wait before it takes a place.
-    pub fn arrive(&mut self) -> Arrived {
-        let arrived = Arrived(self.next_serial);
-        self.next_serial += 1;
-        arrived
-    }
-
-    /// Like [`Places::enter`], for a connection that has waited. `arrived` decides which connections are older than
-    /// this one, so that waiting connections may enter in any order. No two connections may have the same `arrived`.
-    pub fn enter_after_wait(&mut self, account: A, key: K, arrived: Arrived) -> Entry<K> {
+    /// Like [`Places::enter`], for a connection that could have entered at `since` already. It is as old as if it had.
+    pub fn enter_as_since(&mut self, account: A, key: K, since: Instant) -> Entry<K> {
         debug_assert!(!self.members.contains_key(&key), "a connection enters once");
         let entry = match self.members.len() < self.capacity {
             true => Entry::Free,
@@ -181,9 +172,10 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A
                 None => return Entry::Full,
             },
         };
-        let Arrived(serial) = arrived;
-        self.change(&account, |queues| queues.silent.insert(serial, key));
-        self.members.insert(key, Member { account, serial, is_silent: true });
+        let age = (since, self.next_serial);
+        self.next_serial += 1;
+        self.change(&account, |queues| queues.silent.insert(age, key));
+        self.members.insert(key, Member { account, age, is_silent: true });
         entry
     }
 
@@ -192,20 +184,20 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash, G: Clone + Ord + Hash> Places<A
     pub fn settle(&mut self, key: K) {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
-        let (account, serial) = (member.account.clone(), member.serial);
+        let (account, age) = (member.account.clone(), member.age);
         self.change(&account, |queues| {
-            queues.silent.remove(&serial);
-            queues.settled.insert(serial, key)
+            queues.silent.remove(&age);
+            queues.settled.insert(age, key)
         });
     }
 
     /// Records that the connection has ended. No effect if it has no place.
     pub fn leave(&mut self, key: K) {
         let Some(member) = self.members.remove(&key) else { return };
-        let Member { account, serial, is_silent } = member;
+        let Member { account, age, is_silent } = member;
         self.change(&account, |queues| match is_silent {
-            true => queues.silent.remove(&serial),
-            false => queues.settled.remove(&serial),
+            true => queues.silent.remove(&age),
+            false => queues.settled.remove(&age),
         });
     }
 

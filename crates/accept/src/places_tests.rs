@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 const ATTACKER: u8 = 1;
@@ -35,15 +37,18 @@ fn a_newcomer_of_the_same_address_takes_the_place_of_the_oldest_silent_one() {
 }
 
 #[test]
-fn the_order_of_arrival_decides_which_of_the_connections_that_waited_is_the_oldest() {
+fn a_connection_is_as_old_as_if_it_had_entered_when_it_could() {
+    let start = Instant::now();
+    let at = |ms| start + Duration::from_millis(ms);
     let mut places = Places::new(2);
-    fill(&mut places, ATTACKER, 0, 2);
-    let [early, middle, late] = [(); 3].map(|()| places.arrive());
-    assert_eq!(places.enter_after_wait(ATTACKER, 30, late), Entry::Replaces(0));
-    assert_eq!(places.enter_after_wait(ATTACKER, 10, early), Entry::Replaces(1));
-    assert_eq!(places.enter_after_wait(ATTACKER, 20, middle), Entry::Replaces(10), "the late one stays");
-    assert_eq!(places.enter(ATTACKER, 40), Entry::Replaces(20));
-    assert_eq!(places.enter(ATTACKER, 50), Entry::Replaces(30));
+    for (key, since) in [(0, at(10)), (1, at(20))] {
+        assert_eq!(places.enter_as_since(ATTACKER, key, since), Entry::Free);
+    }
+    assert_eq!(places.enter_as_since(ATTACKER, 30, at(33)), Entry::Replaces(0));
+    assert_eq!(places.enter_as_since(ATTACKER, 10, at(31)), Entry::Replaces(1), "a waiting one replaces no other yet");
+    assert_eq!(places.enter_as_since(ATTACKER, 20, at(32)), Entry::Replaces(10), "the one from 33 ms stays");
+    assert_eq!(places.enter_as_since(ATTACKER, 40, at(40)), Entry::Replaces(20));
+    assert_eq!(places.enter_as_since(ATTACKER, 50, at(50)), Entry::Replaces(30));
 }
 
 #[test]

@@ -9,11 +9,12 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
-use crate::{Arrived, Entry, Places, Source};
+use crate::{Entry, Places, Source};
 
 /// Limits on the number of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,21 +83,15 @@ impl Room {
     /// connection. Returns `None` if it may not; the caller must then close the new connection. [`Places`] has the
     /// rules.
     pub fn enter(&self, source: Source) -> Option<Place> {
-        self.enter_after_wait(source, self.arrive())
+        self.enter_as_since(source, Instant::now())
     }
 
-    /// Records the arrival of a connection that may have to wait before it takes a place.
-    pub fn arrive(&self) -> Arrived {
-        self.state().strangers.arrive()
-    }
-
-    /// Like [`Room::enter`], for a connection that has waited since `arrived`: connections that arrived earlier are
-    /// older than this one, even if they enter later.
-    pub fn enter_after_wait(&self, source: Source, arrived: Arrived) -> Option<Place> {
+    /// Like [`Room::enter`], for a connection that could have entered at `since` already. It is as old as if it had.
+    pub fn enter_as_since(&self, source: Source, since: Instant) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
         state.next_key += 1;
-        let entry = state.strangers.enter_after_wait(source, key, arrived);
+        let entry = state.strangers.enter_as_since(source, key, since);
         if !state.make_way(entry) {
             return None;
         }

@@ -228,7 +228,8 @@ fn callers_from_elsewhere_get_health_and_numbers_and_nothing_else() {
                 "{answer}"
             );
         }
-        // The body never arrives; the response must not wait for it. A response that waits comes after CONNECTION_MAX.
+        // The body never arrives. If the response waited for it, the server would close the connection after CONNECTION_MAX,
+        // without a response.
         let mut stream = connect(outer, outer, port).await;
         stream.write_all(ATTACK).await.expect("it reads");
         let mut answer = String::new();

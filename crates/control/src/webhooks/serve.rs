@@ -56,8 +56,7 @@ const SMALL_MAX_BYTES: u32 = 32 << 10;
 /// Limit on concurrent large reviews: reviews that are being read, and reviews that wait to be parsed.
 /// [`Door::of_memory`] lowers this limit if the process has little memory. At the limit, a new large review replaces an
 /// incomplete one, so that a slow sender delays no other client. It replaces the oldest incomplete review of the source
-/// that has the most large reviews. The oldest is the one that arrived first, also if it waited longest for its place:
-/// reviews that wait enter in any order, and would otherwise replace later reviews that have just begun to be read.
+/// that has the most large reviews.
 const LARGE_REVIEWS_MAX: usize = 6;
 /// Time that a large review waits for a free place before it replaces an incomplete review. API servers send several
 /// reviews at once when Pods are created in a burst. Each arrives within milliseconds, so its place is free again
@@ -226,11 +225,15 @@ impl Server {
     /// Waits for a place for a large review. After [`LARGE_PATIENCE`] without a free place, takes the place of an
     /// incomplete review. The review is not read before it has a place, so only its connection takes memory.
     async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
-        let (since, arrived) = (Instant::now(), self.large.arrive());
+        let since = Instant::now();
         loop {
             let is_free = self.large.len() < self.door.large_reviews;
             let may_enter = is_free || since.elapsed() >= LARGE_PATIENCE;
-            if may_enter && let Some(place) = self.large.enter_after_wait(source, arrived) {
+            // After a stall of the process, many waits end at once, and the reviews enter in any order. Count the age of
+            // each review from the end of its wait. Then a review that arrived earlier does not replace a later one that
+            // has just entered.
+            let could_enter = Instant::now().min(since + LARGE_PATIENCE);
+            if may_enter && let Some(place) = self.large.enter_as_since(source, could_enter.into_std()) {
                 return Ok(place);
             }
             if since.elapsed() >= LARGE_WAIT_MAX {

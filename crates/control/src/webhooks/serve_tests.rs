@@ -327,6 +327,7 @@ async fn a_large_review_keeps_its_place_when_reviews_that_arrived_earlier_enter_
     for waiting in &mut early {
         assert!(waiting.now_or_never().is_none(), "it waits");
     }
+    tokio::time::advance(Duration::from_millis(1)).await;
     let mut late = Box::pin(server.large_place(source));
     assert!((&mut late).now_or_never().is_none(), "it waits");
     // The process stalls until all have waited long enough. Then the last to arrive is the first to run.

@@ -5,7 +5,7 @@ use crate::experiment::record::{Machine, Run, TargetKind};
 use crate::report::{FOREIGN_CPU_LIMIT, Statistic, has_ztunnel, is_late};
 
 use super::cost::COST_OF_SERVICES;
-use super::definition::{CPU_FAILED_MAX, Column, Value};
+use super::definition::{CPU_FAILED_MAX, Column, Publication, Value};
 use super::figures::{Measured, balances_connections};
 use super::options::Scale;
 use super::record::State;
@@ -18,15 +18,21 @@ const FEW_ERRORS: f64 = 0.001;
 pub(super) fn left_out(measured: &Measured) -> Vec<String> {
     let (description, publication) = (&measured.description, measured.publication());
     let mut list = unfinished(measured);
-    // The scale's sentences have the scale's own durations and repeats.
-    let except = if description.changes.is_empty() { "" } else { ", except for the options below" };
-    match description.scale {
-        Scale::Quick => list.extend(publication.quick_leaves_out.iter().map(|it| format!("Scale quick{except}: {it}"))),
-        Scale::Full => list.push(format!("Scale full{except}: {}", publication.full_keeps)),
-    }
-    list.extend(description.changes.iter().cloned());
+    list.extend(scale(publication, description.scale, &description.changes));
     list.extend(publication.never_shown.iter().map(|&it| it.to_owned()));
     list
+}
+
+/// Describes what a scale leaves out of a publication or keeps, and the options that change the scale.
+pub(super) fn scale(publication: &Publication, scale: Scale, changes: &[String]) -> Vec<String> {
+    // The scale's sentences have the scale's own durations and repeats.
+    let except = if changes.is_empty() { "" } else { ", except for the options below" };
+    let of_scale = match scale {
+        Scale::Quick => publication.quick_leaves_out,
+        Scale::Full => &[publication.full_keeps],
+    };
+    let of_scale = of_scale.iter().map(|it| format!("Scale {}{except}: {it}", scale.name()));
+    of_scale.chain(changes.iter().cloned()).collect()
 }
 
 /// Lists the experiments that failed, have not run or did not end. If the whole measurement was interrupted or has not

@@ -103,7 +103,8 @@ impl Options {
     pub(super) fn changes(&self) -> Vec<String> {
         let changes = [
             self.duration_s.map(|s| format!("--duration-s {s}: each run was measured for {s} s.")),
-            self.warm_up_s.map(|s| format!("--warm-up-s {s}: the warm-up of each run took {s} s.")),
+            self.warm_up_s
+                .map(|s| format!("--warm-up-s {s}: the warm-up of each run with a fixed warm-up took {s} s.")),
             self.repeat.map(|times| format!("--repeat {times}: number of repeats.")),
         ];
         changes.into_iter().flatten().collect()

@@ -8,12 +8,12 @@ use indicatif::HumanDuration;
 
 use super::document::Document;
 use super::interruption::on_interruption;
-use super::options::{Options, Scale};
+use super::options::Options;
 use super::plan::{Planned, plan};
 use super::record::{Description, State, StepRecord};
 use super::session::Session;
 use super::standing::LENO;
-use super::{report, terminal};
+use super::{notes, report, terminal};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::{Machine, Skipped, TargetKind, Version};
 use crate::experiment::{self, prepare, run_as, started};
@@ -130,9 +130,8 @@ fn announce(options: &Options, plan: &[Planned], out: &mut dyn Write) -> std::io
         plan.len(),
         options.out().display()
     )?;
-    match options.scale {
-        Scale::Quick => publication.quick_leaves_out.iter().try_for_each(|it| writeln!(out, "  left out: {it}"))?,
-        Scale::Full => writeln!(out, "  {}", publication.full_keeps)?,
+    for line in notes::scale(publication, options.scale, &options.changes()) {
+        writeln!(out, "  {line}")?;
     }
     publication.never_shown.iter().try_for_each(|it| writeln!(out, "  not shown: {it}"))
 }

@@ -51,7 +51,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
         (count, false) => format!("the best of the {count} other meshes that can be compared"),
     };
     let other_figure = through(other, measured.publication().condition(best), column);
-    if let Some(doubt) = doubt(column, own, other) {
+    if let Some(doubt) = doubt(column, own, other, &rivals) {
         format!("{begin} {own_figure} and {other_figure}, {which}; the two cannot be told apart: {doubt}.{left_out}")
     } else if better(column).is(other.mean.value, own.mean.value) {
         format!("{begin} {own_figure}, which is worse than the {other_figure}, {which}.{left_out}")
@@ -88,7 +88,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let name = measured.publication().condition(best);
         let [own_figure, other_figure] = [own, other].map(|it| figure(it.mean.value, column.unit));
         let line = format!("{}: Leno {own_figure}, {name} {other_figure}", column.what);
-        match doubt(column, own, other) {
+        match doubt(column, own, other, &rivals) {
             Some(doubt) => standing.level.push(format!("{line} ({doubt})")),
             None if better(column).is(own.mean.value, other.mean.value) => standing.ahead.push(line),
             None => standing.behind.push(line),
@@ -100,7 +100,7 @@ pub(super) fn standing(measured: &Measured) -> Standing {
 /// The conditions ordered by their measured figures in a column, the best first.
 ///
 /// Omits a condition whose figure is the value of its worst repeat, because luck decides that value. Also omits a
-/// condition if the column is a statistic of the latencies and too many of the condition's calls failed.
+/// condition if too many of its calls failed ([`Measured::has_failed`]).
 pub(super) fn order_here(measured: &Measured, column: &Column) -> Vec<TargetKind> {
     let all = measured.publication().conditions.iter().map(|it| it.target);
     let figures = all.filter_map(|target| Some((target, fair(measured, column, target)?.mean.value)));
@@ -139,21 +139,25 @@ fn best(column: &Column, rivals: &[(TargetKind, Here)]) -> Option<(TargetKind, H
     )
 }
 
-/// The reason why the measurement does not show which of two figures is better; `None` if the measurement shows it.
-fn doubt(column: &Column, one: Here, other: Here) -> Option<&'static str> {
-    // Waiting for a CPU makes a figure worse. So if the better of the two figures includes such waiting, it is better all
-    // the same. A ratio or a difference may also become better by it, because its second figure becomes worse.
-    let worse = if better(column).is(one.mean.value, other.mean.value) { other } else { one };
-    let waited = match column.value {
-        Value::Over(..) | Value::Added(..) => one.waited.or(other.waited),
-        Value::Mean(_) | Value::Deviation(_) | Value::Cost(..) => worse.waited,
+/// The reason why the measurement does not show whether Leno's figure, `own`, is better than the figure of each rival.
+/// `best` is the best figure of the rivals. `None` if the measurement shows it.
+fn doubt(column: &Column, own: Here, best: Here, rivals: &[(TargetKind, Here)]) -> Option<&'static str> {
+    // Waiting for a CPU makes a figure worse. So if the better figure includes such waiting, it is better all the same.
+    // If Leno's figure is better, each rival counts: without the waiting, any of them could be the best. A ratio or a
+    // difference may also become better by such waiting, because its second figure becomes worse.
+    let is_ahead = better(column).is(own.mean.value, best.mean.value);
+    let rival_waited = || rivals.iter().find_map(|(_, rival)| rival.waited);
+    let waited = match (column.value, is_ahead) {
+        (Value::Over(..) | Value::Added(..), _) => own.waited.or_else(rival_waited),
+        (Value::Mean(_) | Value::Deviation(_) | Value::Cost(..), true) => rival_waited(),
+        (Value::Mean(_) | Value::Deviation(_) | Value::Cost(..), false) => own.waited,
     };
     let has_one_run = |here: Here| here.mean.plus_minus.is_none();
-    if one.at_ceiling || other.at_ceiling {
+    if own.at_ceiling || best.at_ceiling {
         Some("the load was near its own limit")
-    } else if has_one_run(one) || has_one_run(other) {
+    } else if has_one_run(own) || has_one_run(best) {
         Some("there is only one repeat")
-    } else if !one.mean.differs_from(&other.mean) {
+    } else if !own.mean.differs_from(&best.mean) {
         Some("the difference is within the noise")
     } else {
         waited

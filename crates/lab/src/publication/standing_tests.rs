@@ -74,6 +74,11 @@ fn a_figure_that_is_worse_because_the_machine_was_busy_makes_no_other_figure_bet
         assert!(standing(&measured).level.iter().any(|line| line.contains(why)), "{:?}", standing(&measured));
         // Leno is better although its own runs were slowed down.
         assert!(is_told(&of(LENO, foreign_cpu, late)));
+        // Without the other programs, the rival with the worst figure could have had the best.
+        let mut measured = of(TargetKind::Istio, foreign_cpu, late);
+        let quiet = slower([(TargetKind::CiliumL7, 15.0), (TargetKind::Vanilla, 15.0)]);
+        measured.steps[0].1.runs.extend(quiet.steps.into_iter().flat_map(|(_, recorded)| recorded.runs));
+        assert!(!is_told(&measured) && sentence(&measured).contains(why), "{}", sentence(&measured));
     }
 }
 
