@@ -10,6 +10,9 @@
 //! hooks, the restart policy, the sources of the volume with the proxy's identity, and mounts over our programs or over
 //! this volume. Any other field may differ: the API server writes defaults into our containers and volumes, LimitRanges
 //! add resources, and other webhooks add mounts and variables.
+//!
+//! The containers must also start before all other init containers. An init container before `leno-init` is neither
+//! redirected nor protected, and it may be a native sidecar that serves clients, or a program that never ends.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -23,16 +26,16 @@ use super::tcp::{self, Replaced};
 use super::{Options, Outcome, Skipped, probes, reserved};
 use crate::annotations::Mistake;
 use crate::names::{INIT, PROXY};
-use crate::patch::Operation;
+use crate::patch::{Operation, apply};
 
 /// The proxy's options that [`keep`] corrects: the probes, and the name of the application.
 const CORRECTED: [&str; 3] = [probes::OPTION, tcp::OPTION, TRACE_SERVICE];
 
-/// Keeps the existing containers, and corrects only the arguments that depend on the application: its probes, and its
-/// name. A later webhook may have added a container with a probe, or a label. Replaces TCP probes of such containers. If
-/// the containers or the volume differ from ours, for example because another version of Leno injected them, this
-/// function only adds missing probes: another version may not have the pages for TCP probes. `ours` are the items that
-/// the injector would add. Also returns warnings for the author of the Pod.
+/// Keeps the existing containers, and corrects only their place before all other init containers, and the arguments
+/// that depend on the application: its probes, and its name. A later webhook may have added a container with a probe, or
+/// a label. Replaces TCP probes of such containers. If the containers or the volume differ from ours, for example because
+/// another version of Leno injected them, this function only adds missing probes: another version may not have the pages
+/// for TCP probes. `ours` are the items that the injector would add. Also returns warnings for the author of the Pod.
 ///
 /// # Errors
 /// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
@@ -54,6 +57,9 @@ pub(super) fn keep(
         let mut warnings = Vec::new();
         if is_ours {
             patch.extend(ours.tcp_probe_changes(|probe| probe.is_pending(template)));
+            // The paths of the other changes have the old places, so these changes come last.
+            let moves = moves_to_front(template, &patch, &ours.init_containers);
+            patch.extend(moves);
         } else {
             let pending = ours.tcp_probes.iter().filter(|probe| probe.is_pending(template));
             warnings.extend(pending.map(Replaced::beside_other_proxy));
@@ -199,6 +205,27 @@ fn probe_correction(template: &Value, ours: &Container) -> Option<Operation> {
     let probes = ours.args.iter().flatten().filter(|argument| option_of(argument) == Some(probes::OPTION));
     let missing: Vec<Value> = probes.map(|probe| json!(probe)).filter(|probe| !args.contains(probe)).collect();
     (!missing.is_empty()).then(|| with_args(at, [args, &missing].concat().into()))
+}
+
+/// Returns the changes that move our containers before all other init containers, in our order; none if the containers
+/// are there already. Keeps all fields of the containers. The changes apply after `patch`.
+fn moves_to_front(template: &Value, patch: &[Operation], ours: &[Container]) -> Vec<Operation> {
+    let mut changed = template.clone();
+    // Cannot fail: the changes were computed from this template.
+    let _ = apply(&mut changed, patch);
+    let found: Vec<(usize, &Value)> = ours.iter().filter_map(|container| find(&changed, &container.name)).collect();
+    let mut places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
+    if places.iter().copied().eq(0..places.len()) {
+        return Vec::new();
+    }
+    // Remove the containers from the last to the first, so that the remaining places stay valid.
+    places.sort_unstable();
+    let removals = places.iter().rev().map(|at| Operation::Remove { path: format!("{INIT_CONTAINERS}/{at}") });
+    let add = |(_, container): &(usize, &Value)| Operation::Add {
+        path: format!("{INIT_CONTAINERS}/0"),
+        value: (*container).clone(),
+    };
+    removals.chain(found.iter().rev().map(add)).collect()
 }
 
 /// Returns the change that gives these arguments to the Pod's container at this place among the init containers.

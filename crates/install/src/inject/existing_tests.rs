@@ -3,7 +3,6 @@ use serde_json::Map;
 use super::super::{Asked, Decision, Namespace, inject};
 use super::*;
 use crate::annotations::{DEFAULT_INBOUND_POLICY, INJECT, PROXY_VERSION, PROXY_WORKERS, SKIP_INBOUND_PORTS};
-use crate::patch::apply;
 
 const PROTECTING: [&str; 3] = [INJECT, SKIP_INBOUND_PORTS, DEFAULT_INBOUND_POLICY];
 
@@ -202,6 +201,47 @@ fn containers_that_a_user_wrote_cannot_evade_what_is_reserved() {
         let decision = decide(&pod, &options(&[PROXY_WORKERS])).expect("nothing that protects is reserved");
         assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy), "{expected}");
     }
+}
+
+/// The names of a Pod's init containers.
+fn init_names(pod: &Value) -> Vec<&str> {
+    let containers = pod["spec"]["initContainers"].as_array().expect("a list");
+    containers.iter().map(|container| container["name"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn no_init_container_runs_before_the_redirection() {
+    for reserved in [&[][..], &PROTECTING] {
+        let mut pod = stored();
+        let own = pod["spec"]["initContainers"].clone();
+        let probe = json!({"tcpSocket": {"port": 9000}});
+        let server = json!({"name": "server", "image": "web", "restartPolicy": "Always", "livenessProbe": probe});
+        let wait = json!({"name": "wait", "image": "web"});
+        let mut containers = vec![server, wait.clone()];
+        containers.extend(own.as_array().expect("a list").iter().cloned());
+        pod["spec"]["initContainers"] = json!(containers);
+
+        let changed = patched(&pod, &options(reserved));
+        assert_eq!(init_names(&changed), ["leno-init", "leno-proxy", "server", "wait"]);
+        let containers = &changed["spec"]["initContainers"];
+        assert_eq!((&containers[0], &containers[3]), (&own[0], &wait), "no other field changes");
+        assert_eq!(containers[1]["resources"], own[1]["resources"]);
+        // The other corrections hold too, although they change the places that the containers had before.
+        assert!(containers[1]["args"].as_array().expect("arguments").contains(&json!("--tcp-probe=9000/1s")));
+        assert_eq!(containers[2]["livenessProbe"]["httpGet"]["path"], "/probe/tcp/9000");
+        let again = decide(&changed, &options(reserved)).expect("no mistakes");
+        assert_eq!(again.outcome, Outcome::Skipped(Skipped::HasProxy));
+    }
+    // The order of our two containers counts too.
+    let mut pod = stored();
+    pod["spec"]["initContainers"].as_array_mut().expect("a list").reverse();
+    assert_eq!(patched(&pod, &options(&PROTECTING)), stored());
+    // Containers of another version stay where they are.
+    let wait = json!({"name": "wait", "image": "web"});
+    pod["spec"]["initContainers"].as_array_mut().expect("a list").insert(0, wait);
+    pod["spec"]["initContainers"][1]["image"] = json!("leno-proxy:0.0.1");
+    let decision = decide(&pod, &options(&[])).expect("nothing that protects is reserved");
+    assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy));
 }
 
 #[test]
