@@ -21,7 +21,7 @@ use leno_model::problem::quoted;
 use serde_json::{Value, json};
 
 use super::containers::TRACE_SERVICE;
-use super::plan::{Additions, INIT_CONTAINERS, VOLUMES, items};
+use super::plan::{self, Additions, INIT_CONTAINERS, VOLUMES, items};
 use super::tcp::{self, Replaced};
 use super::{Options, Outcome, Skipped, probes, reserved};
 use crate::annotations::Mistake;
@@ -35,7 +35,8 @@ const CORRECTED: [&str; 3] = [probes::OPTION, tcp::OPTION, TRACE_SERVICE];
 /// that depend on the application: its probes, and its name. A later webhook may have added a container with a probe, or
 /// a label. Replaces TCP probes of such containers. If the containers or the volume differ from ours, for example because
 /// another version of Leno injected them, this function only adds missing probes: another version may not have the pages
-/// for TCP probes. `ours` are the items that the injector would add. Also returns warnings for the author of the Pod.
+/// for TCP probes. In any case, adds the label of injected Pods, because `kubectl debug --copy-to` copies a Pod without
+/// its labels. `ours` are the items that the injector would add. Also returns warnings for the author of the Pod.
 ///
 /// # Errors
 /// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
@@ -64,17 +65,22 @@ pub(super) fn keep(
             let pending = ours.tcp_probes.iter().filter(|probe| probe.is_pending(template));
             warnings.extend(pending.map(Replaced::beside_other_proxy));
         }
-        let outcome = match patch.is_empty() {
-            true => Outcome::Skipped(Skipped::HasProxy),
-            false => Outcome::Injected { patch, replaced: true },
-        };
-        return Ok((outcome, warnings));
+        patch.extend(plan::label_change(template, ours.label));
+        return Ok((corrected(patch), warnings));
     }
     let fix = format!(
         "remove {INIT} and {PROXY} from the Pod, so that the injector adds its own: webhook.namespaceOnly lists {}",
         reserved.join(", ")
     );
     Err(differences.into_iter().map(|what| Mistake::Conflict { what, fix: fix.clone() }).collect())
+}
+
+/// Returns the outcome of an injection that keeps the Pod's containers and makes only these changes.
+pub(super) fn corrected(patch: Vec<Operation>) -> Outcome {
+    match patch.is_empty() {
+        true => Outcome::Skipped(Skipped::HasProxy),
+        false => Outcome::Injected { patch, replaced: true },
+    }
 }
 
 /// Returns how the Pod's container of the same name differs from ours. `None` if the only differences are in arguments

@@ -245,6 +245,27 @@ fn no_init_container_runs_before_the_redirection() {
 }
 
 #[test]
+fn a_copy_without_labels_gets_the_label_of_injected_pods() {
+    let changes: [fn(&mut Value); 2] = [|_| {}, |pod| proxy(pod)["image"] = json!("leno-proxy:0.0.1")];
+    for change in changes {
+        let mut pod = stored();
+        change(&mut pod);
+        let mut copy = pod.clone();
+        copy["metadata"].as_object_mut().expect("metadata").remove("labels");
+        assert_eq!(patched(&copy, &options(&[])), pod);
+        copy["metadata"]["labels"] = json!({"leno.dev/injected": "grpc", "app": "web"});
+        let changed = patched(&copy, &options(&[]));
+        assert_eq!(changed["metadata"]["labels"], json!({"leno.dev/injected": "true", "app": "web"}));
+    }
+    let mut pod = plain();
+    pod["metadata"]["annotations"] = json!({INJECT: "grpc"});
+    let pod = patched(&pod, &options(&[]));
+    let mut copy = pod.clone();
+    copy["metadata"].as_object_mut().expect("metadata").remove("labels");
+    assert_eq!(patched(&copy, &options(&[])), pod);
+}
+
+#[test]
 fn a_proxy_may_differ_from_others_by_the_pods_annotations_and_by_a_digest() {
     let mut pod = stored();
     for container in pod["spec"]["initContainers"].as_array_mut().expect("a list") {

@@ -45,8 +45,8 @@ pub enum Asked {
     /// existing proxy is replaced.
     ByName,
     /// The cluster calls the injector for every Pod. A Pod gets a proxy only if an annotation enables injection. An
-    /// existing proxy stays; the injector only corrects its arguments for the probes and for the application's name, and
-    /// replaces TCP probes.
+    /// existing proxy stays; the injector only corrects the place of its containers, its arguments for the probes and
+    /// for the application's name, and the Pod's label, and replaces TCP probes.
     ByAnnotation,
 }
 
@@ -165,8 +165,11 @@ fn inject_grpc(
     }
     let of_pod = conflicts::warnings(template, GRPC);
     let warnings = typos(template).chain(grpc::warnings(template, annotations)).chain(of_pod).collect();
-    let outcome = match plan::inject(template, &grpc::additions(settings, options, template)) {
-        Some(plan) if plan.replaces && asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
+    let additions = grpc::additions(settings, options, template);
+    let outcome = match plan::inject(template, &additions) {
+        Some(plan) if plan.replaces && asked == Asked::ByAnnotation => {
+            existing::corrected(plan::label_change(template, additions.label).into_iter().collect())
+        }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),
     };

@@ -77,7 +77,8 @@ pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
     let programs = additions_to_programs(template, additions);
     // An item that is removed and then added again is not a change.
     let has_programs = is_undone(template, &patch, &programs);
-    if has_programs && had.is_same(&wanted, &volumes) && label(template).is_some_and(|label| label == additions.label) {
+    let label = label_change(template, additions.label);
+    if has_programs && had.is_same(&wanted, &volumes) && label.is_none() {
         return None;
     }
     patch.extend(programs);
@@ -92,16 +93,22 @@ pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
     } else {
         patch.push(add(VOLUMES, volumes.into()));
     }
-    let is_object = |path: &str| template.pointer(path).is_some_and(Value::is_object);
-    if !is_object("/metadata") {
-        patch.push(add("/metadata", json!({"labels": {INJECTED_LABEL: additions.label}})));
-    } else if !is_object(LABELS) {
-        patch.push(add(LABELS, json!({INJECTED_LABEL: additions.label})));
-    } else if label(template).is_none_or(|label| label != additions.label) {
-        patch.push(add(&label_path(), json!(additions.label)));
-    }
+    patch.extend(label);
     let proxies = items(template, INIT_CONTAINERS).iter().any(|container| is_named(container, &[INIT, PROXY]));
     Some(Plan { patch, replaces: !had.init_containers.is_empty(), replaces_proxy: proxies })
+}
+
+/// Returns the change that gives the template the label [`INJECTED_LABEL`] with this value; `None` if it has the label
+/// already.
+pub(super) fn label_change(template: &Value, value: &str) -> Option<Operation> {
+    let is_object = |path: &str| template.pointer(path).is_some_and(Value::is_object);
+    if !is_object("/metadata") {
+        return Some(add("/metadata", json!({"labels": {INJECTED_LABEL: value}})));
+    }
+    if !is_object(LABELS) {
+        return Some(add(LABELS, json!({INJECTED_LABEL: value})));
+    }
+    label(template).is_none_or(|label| label != value).then(|| add(&label_path(), json!(value)))
 }
 
 /// Returns the changes that remove our items. Lists and mappings that would become empty are removed too, since
