@@ -22,7 +22,7 @@ use crate::effect::Effect;
 use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::link::LinkId;
-use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
+use crate::metrics::{Direction, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::pool::pools::Pools;
 use crate::pool::upstream::UpstreamId;
 use crate::spent_chains::SpentChains;
@@ -226,11 +226,8 @@ impl Relay {
     }
 }
 
-/// Returns the metrics of calls whose destination is unknown.
+/// Returns the metrics of calls whose destination is unknown. The proxy sends none of these calls.
 fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
-    let tls = match direction {
-        Direction::Inbound => TlsLabel::None(NoTlsReason::NoTlsFromRemote),
-        Direction::Outbound => TlsLabel::Disabled,
-    };
+    let tls = TlsLabel::Unknown;
     metrics.traffic(&TrafficLabels { direction, target: TargetLabel::Unknown, server: None, tls })
 }

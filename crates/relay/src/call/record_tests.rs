@@ -9,7 +9,7 @@ use crate::downstream::client::Speaks;
 use crate::downstream::origin::Origin;
 use crate::fixtures::{
     begin_connections, begin_to_connect, call, connect, connect_endpoint, establish_http2, fields, http2_caller,
-    mesh_of, outbound, read, relay, service,
+    inbound, mesh_of, outbound, read, relay, service,
 };
 use crate::link::LinkId;
 use crate::metrics::fixtures::scrape;
@@ -340,6 +340,16 @@ fn a_call_that_was_not_sent_counts_at_the_service_that_it_was_addressed_to() {
         assert_eq!(samples(&relay, "request_total"), [format!("{TO_CART}}} 1")]);
         assert_eq!(samples(&relay, "response_total"), [format!("{TO_CART},{outcome},grpc_status=\"\"}} 1")]);
     }
+}
+
+#[test]
+fn a_call_without_a_destination_does_not_count_as_plaintext() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    call(&mut relay, 1, outbound(), None, b"GET / HTTP/1.1\r\nhost: nowhere.shop\r\n\r\n".to_vec());
+    call(&mut relay, 2, inbound(), None, b"CONNECT cart:80 HTTP/1.1\r\nhost: cart:80\r\n\r\n".to_vec());
+    let mut requests = samples(&relay, "request_total");
+    requests.sort();
+    assert_eq!(requests, [r#"direction="inbound",tls="unknown"} 1"#, r#"direction="outbound",tls="unknown"} 1"#]);
 }
 
 #[test]
