@@ -114,6 +114,10 @@ fn the_configuration_without_the_operator_labels_targets_in_the_same_way() {
             rules[own..],
             monitor["spec"]["podMetricsEndpoints"][0]["relabelings"].as_array().expect("rules")[..]
         );
+        // The Prometheus Operator drops the targets of Pods that have ended, unless a PodMonitor sets filterRunning.
+        let drops_ended =
+            json!({"sourceLabels": ["__meta_kubernetes_pod_phase"], "regex": "Failed|Succeeded", "action": "drop"});
+        assert!(rules[..own].contains(&drops_ended), "{name}");
         let first: Vec<_> = rules[..own].iter().filter_map(|rule| rule["targetLabel"].as_str()).collect();
         assert_eq!(first, ["namespace", "pod", "container"]);
     }
