@@ -91,7 +91,7 @@ pub const ALL: [(&str, &str, &str); 30] = [
     (PROXY_CPU_REQUEST, "a quantity, for example 10m", "the proxy's CPU request"),
     (PROXY_CPU_LIMIT, "a quantity, for example 1", "the proxy's CPU limit"),
     (PROXY_MEMORY_REQUEST, "a quantity, for example 16Mi", "the proxy's memory request"),
-    (PROXY_MEMORY_LIMIT, "a quantity, for example 128Mi", "the proxy's memory limit"),
+    (PROXY_MEMORY_LIMIT, "a quantity of at least 4Mi, for example 128Mi", "the proxy's memory limit"),
     (PROXY_WORKERS, "1 to 64", "how many processor cores may relay calls"),
     (
         PROXY_LOG_LEVEL,

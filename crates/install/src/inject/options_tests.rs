@@ -73,6 +73,7 @@ fn a_value_that_a_proxy_could_not_parse_is_refused_by_its_name_in_the_chart() {
         ("proxy.cpuRequest", "cpuRequest: much"),
         ("proxy.memoryRequest", "memoryRequest: 129Mi"),
         ("proxy.memoryRequest", "memoryLimit: 8Mi"),
+        ("proxy.memoryLimit", "memoryLimit: 128m"),
         ("proxy.workers", "workers: 65"),
         ("proxy.logLevel", "logLevel: loud"),
         ("proxy.shutdownGrace", "shutdownGrace: ''"),

@@ -20,6 +20,9 @@ use crate::annotations::{
 };
 use crate::quantity::amount;
 
+/// The smallest memory limit: 4 MiB, which an annotation writes as `4Mi`. An idle proxy uses 2 to 10 MB.
+const MEMORY_LIMIT_LEAST_BYTES: f64 = 4.0 * 1_024.0 * 1_024.0;
+
 /// A setting of the installation with which no proxy could run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {} does not work; use {fix}", quoted(.value))]
@@ -314,7 +317,7 @@ impl Settings {
             PROXY_CPU_REQUEST => self.cpu_request = quantity(value)?,
             PROXY_CPU_LIMIT => self.cpu_limit = quantity(value)?,
             PROXY_MEMORY_REQUEST => self.memory_request = quantity(value)?,
-            PROXY_MEMORY_LIMIT => self.memory_limit = quantity(value)?,
+            PROXY_MEMORY_LIMIT => self.memory_limit = memory_limit(value)?,
             PROXY_WORKERS => self.workers = number(value).filter(|count| *count <= proxy::WORKERS_MAX)?,
             PROXY_LOG_LEVEL => self.log_level = log_levels(value)?,
             PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
@@ -394,6 +397,13 @@ fn without_digest(version: &str) -> &str {
 fn quantity(value: &str) -> Option<String> {
     let starts = value.starts_with(|c: char| c.is_ascii_digit());
     (starts && amount(value).is_some_and(|amount| amount >= 0.0)).then(|| value.to_owned())
+}
+
+/// Checks a memory limit. Refuses a limit with which no proxy could start: `128m` is an eighth of a byte, and `128` is 128
+/// bytes. For Kubernetes, 0 means no limit.
+fn memory_limit(value: &str) -> Option<String> {
+    let bytes = amount(value)?;
+    quantity(value).filter(|_| bytes <= 0.0 || bytes >= MEMORY_LIMIT_LEAST_BYTES)
 }
 
 /// Returns whether a request is above its limit. False if one of them is empty, and so not set.

@@ -90,6 +90,9 @@ fn values_that_almost_work_do_not() {
         (PROXY_CPU_LIMIT, "-1"),
         (PROXY_MEMORY_REQUEST, "16MB"),
         (PROXY_MEMORY_LIMIT, "Mi"),
+        (PROXY_MEMORY_LIMIT, "128m"),
+        (PROXY_MEMORY_LIMIT, "128"),
+        (PROXY_MEMORY_LIMIT, "4095Ki"),
         (PROXY_WORKERS, "65"),
         (PROXY_WORKERS, "+1"),
         (PROXY_LOG_LEVEL, "loud"),
@@ -195,6 +198,9 @@ fn values_have_all_forms_that_kubernetes_and_the_proxy_take() {
     }
     for bad in ["", "-1", "1e", "e3", "1ee3", "Mi"] {
         assert_eq!(quantity(bad), None, "{bad}");
+    }
+    for limit in ["0", "4Mi", "4194304", "5M"] {
+        assert_eq!(memory_limit(limit).as_deref(), Some(limit));
     }
     for levels in ["INFO", "3", "warn,leno_relay=Debug,h2=0"] {
         assert_eq!(log_levels(levels).as_deref(), Some(levels));
