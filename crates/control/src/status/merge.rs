@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use leno_model::object::is_core;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
 use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::{TargetKind, TargetRef};
@@ -172,7 +173,7 @@ fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
 
 /// Whether a reference to a parent or a target names a Service. A parent reference without a kind names a Gateway.
 fn is_service(reference: &Value) -> bool {
-    reference["kind"] == "Service" && matches!(reference["group"].as_str(), Some("" | "core"))
+    reference["kind"] == "Service" && reference["group"].as_str().is_some_and(is_core)
 }
 
 /// The condition of an invalid route, with the message `problem`. The message also describes what stays in force.

@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use super::call_values::{self, Fault, MIN_PER_SECOND_MAX, valid};
-use super::policy_target::{CORE, check_name, targets};
+use super::policy_target::{check_name, targets};
 use super::route::SERVICE;
 use super::route::written::Unread;
-use super::{DNS_SUBDOMAIN_RULE, Object, TrafficPolicy, identity, is_dns_subdomain};
+use super::{DNS_SUBDOMAIN_RULE, Object, TrafficPolicy, identity, is_core, is_dns_subdomain};
 use crate::balance::BudgetSettings;
 use crate::manifest::Review;
 use crate::problem::quoted;
@@ -127,13 +127,12 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
 /// ServiceImport, because another implementation may use it.
 fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Option<TargetRef> {
     let WrittenTarget { group, kind, name } = written;
-    let is_core = ["", CORE].contains(&&*group);
-    if let Some(meant) = closest(&kind, [SERVICE]).filter(|_| is_core && kind != SERVICE) {
+    if let Some(meant) = closest(&kind, [SERVICE]).filter(|_| is_core(&group) && kind != SERVICE) {
         let what = format!("a policy cannot select {}", quoted(&kind));
         review.problem(&format!("{field}.kind"), what, format!("did you mean {meant}?"));
         return None;
     }
-    if kind != SERVICE || !is_core {
+    if kind != SERVICE || !is_core(&group) {
         review.notice(field, "ignored: the mesh applies this policy only to Services, whose group is empty");
         return None;
     }

@@ -149,6 +149,12 @@ fn is_name_part(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// Returns whether the group in a reference is Kubernetes' core group, to which Services belong. The group's name is
+/// empty, but examples of Gateway API and manifests for other meshes write `core`.
+pub fn is_core(group: &str) -> bool {
+    matches!(group, "" | "core")
+}
+
 /// Converts a port number; `None` if it is not within 1 to 65535.
 fn port_number(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)

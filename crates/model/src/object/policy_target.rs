@@ -8,8 +8,6 @@ use crate::traffic::status::TargetRef;
 
 /// Maximum number of targets of a policy.
 const TARGETS_MAX: usize = 16;
-/// The name that Gateway API also allows for the core group, whose own name is empty. Services belong to this group.
-pub(super) const CORE: &str = "core";
 /// The field of a policy that lists its targets.
 const FIELD: &str = "spec.targetRefs";
 

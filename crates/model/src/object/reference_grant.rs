@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::route::SERVICE;
 use super::route::written::Unread;
-use super::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_label, is_dns_subdomain};
+use super::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_core, is_dns_label, is_dns_subdomain};
 use crate::manifest::Review;
 use crate::problem::quoted;
 
@@ -39,7 +39,7 @@ pub struct GrantFrom {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantTo", default)]
 pub struct GrantTo {
-    /// API group; empty for Services.
+    /// API group; the core group for Services.
     pub group: Box<str>,
     pub kind: Box<str>,
     /// The name of one object; `None` selects all objects of the kind.
@@ -74,7 +74,7 @@ impl ReferenceGrant {
     pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
         let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;
         let to = |to: &GrantTo| {
-            to.group.is_empty() && &*to.kind == SERVICE && to.name.as_deref().is_none_or(|name| name == service)
+            is_core(&to.group) && &*to.kind == SERVICE && to.name.as_deref().is_none_or(|name| name == service)
         };
         self.from.iter().any(from) && self.to.iter().any(to)
     }

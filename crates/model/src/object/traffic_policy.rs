@@ -12,9 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use super::call_values::{self, Fault};
-use super::policy_target::{CORE, PolicyTarget, check_name, targets};
+use super::policy_target::{PolicyTarget, check_name, targets};
 use super::route::written::Unread;
-use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_dns_subdomain};
+use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_core, is_dns_subdomain};
 use crate::balance::BudgetSettings;
 use crate::manifest::Review;
 use crate::problem::quoted;
@@ -157,7 +157,7 @@ fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Optio
         review.problem(&format!("{field}.kind"), format!("a policy cannot select {}", quoted(&kind)), fix);
         return None;
     };
-    if group != known.group() && !(known == TargetKind::Service && group == CORE) {
+    if group != known.group() && !(known == TargetKind::Service && is_core(&group)) {
         let what = format!("{} is not the group of a {}", quoted(&group), known.name());
         let fix = if known.group().is_empty() { "remove it".to_owned() } else { format!("use {}", known.group()) };
         review.problem(&format!("{field}.group"), what, fix);

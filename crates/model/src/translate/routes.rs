@@ -173,7 +173,11 @@ impl Attached {
         let place = place_of(route, &parent.spot);
         let kind = parent.reference.kind.as_deref().unwrap_or("Gateway");
         if !parent.lacks_group() {
-            let what = format!("ignored: it is a {kind}, and the mesh routes calls to Services only");
+            let group = parent.reference.group.as_deref().filter(|group| *group != GROUP);
+            let of_group = group.map(|group| format!(" of {group}")).unwrap_or_default();
+            let what = format!(
+                "ignored: it is a {kind}{of_group}, and the mesh routes calls only to Services, whose group is empty"
+            );
             self.notices.push(Notice { place, what });
             return;
         }

@@ -210,10 +210,37 @@ fn a_parent_that_is_not_there_is_not_matched() {
 fn a_parent_of_another_kind_has_no_status_here() {
     let translation = with(&[http("shop/a", &format!("{{name: gate}}, {CART}"), "[{}]")]);
     assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
-    let what = "ignored: it is a Gateway, and the mesh routes calls to Services only";
+    let what = "ignored: it is a Gateway, and the mesh routes calls only to Services, whose group is empty";
     assert!(
         lines(&translation.notices).contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}"))
     );
+}
+
+#[test]
+fn a_service_of_another_group_is_ignored() {
+    let translation = with(&[http("shop/a", "{group: example.com, kind: Service, name: cart}", "[{}]")]);
+    assert!(translation.routes.is_empty() && translation.mesh.attached_routes().is_empty());
+    let what =
+        "ignored: it is a Service of example.com, and the mesh routes calls only to Services, whose group is empty";
+    let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
+    assert!(lines(&translation.notices).contains(&line), "{:?}", translation.notices);
+}
+
+/// Gateway API's introduction to meshes writes the core group as `core`, and so do Linkerd's documents.
+#[test]
+fn the_core_group_may_be_written_out() {
+    let rules = "[{filters: [{type: RequestMirror, requestMirror: {backendRef: {group: core, kind: Service, name: cart-v2, port: 80}}}],
+        backendRefs: [{group: core, kind: Service, name: pay, namespace: bank, port: 80}]}]";
+    let grant = "---\napiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+                 metadata: {name: shop, namespace: bank}\n\
+                 spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: shop}], to: [{group: core, kind: Service}]}\n";
+    let parent = "{group: core, kind: Service, name: cart}";
+    let translation = with(&[http("shop/a", parent, rules), grant.to_owned()]);
+    assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+    assert_eq!(translation.routes[0].parent.group.as_deref(), Some("core"), "as it is written");
+    let rule = only_rule(&translation);
+    assert_eq!(rule.backends[0].to, BackendTarget::Cluster(key("pay.bank", 80)));
+    assert_eq!(rule.filters.mirrors[0].to, key("cart-v2.shop", 80));
 }
 
 /// Kubernetes stores such a parent: its group is Gateway API's, by default.

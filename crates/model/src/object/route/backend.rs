@@ -3,7 +3,7 @@
 use super::names::check_reference;
 use super::written::{BackendRef as WrittenBackend, MirrorRef as WrittenMirror};
 use super::{Reading, Spot, filter};
-use crate::object::port_number;
+use crate::object::{is_core, port_number};
 use crate::route::Filters;
 use crate::route::status::Reason;
 
@@ -45,7 +45,7 @@ pub struct MirrorRef {
 /// A reference to a backend object.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// The API group; empty for Services.
+    /// The API group as written; the core group if it is missing.
     pub group: Box<str>,
     pub kind: Box<str>,
     /// The namespace as written; `None` means the route's namespace.
@@ -60,7 +60,7 @@ pub struct Reference {
 impl Reference {
     /// Returns whether the referenced object is a Service.
     pub fn is_service(&self) -> bool {
-        self.group.is_empty() && &*self.kind == SERVICE
+        is_core(&self.group) && &*self.kind == SERVICE
     }
 }
 

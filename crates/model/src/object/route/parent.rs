@@ -3,7 +3,7 @@
 use super::names::check_reference;
 use super::written::ParentRef as Written;
 use super::{GROUP, PARENTS_MAX, Reading, SERVICE, Spot};
-use crate::object::port_number;
+use crate::object::{is_core, port_number};
 use crate::route::status::ParentRef;
 
 /// A parent of a route: an object to which the route asks to be attached.
@@ -19,7 +19,7 @@ impl Parent {
     /// Returns whether the parent is a Service. Leno ignores parents of other kinds.
     pub fn is_service(&self) -> bool {
         let ParentRef { group, kind, .. } = &self.reference;
-        group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
+        is_core(group.as_deref().unwrap_or(GROUP)) && kind.as_deref() == Some(SERVICE)
     }
 
     /// Returns whether the parent names a Service in Gateway API's own group, which has no such kind. The author
