@@ -98,17 +98,19 @@ const LISTED_MAX: usize = 8;
 
 /// Joins the first `max` reasons in one line, followed by the number of further reasons.
 pub fn in_a_line<T: ToString>(reasons: &[T], max: usize) -> String {
-    first(reasons, max, ". ")
+    first(reasons.iter().map(T::to_string), max, ". ")
 }
 
-/// Lists the first [`LISTED_MAX`] names, followed by the number of further names.
-pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
-    first(names, LISTED_MAX, ", ")
+/// Lists the first [`LISTED_MAX`] names, followed by the number of further names. Takes only the listed names from the
+/// iterator.
+pub(crate) fn listed<T: ToString>(names: impl ExactSizeIterator<Item = T>) -> String {
+    first(names.map(|name| name.to_string()), LISTED_MAX, ", ")
 }
 
-fn first<T: ToString>(all: &[T], max: usize, separator: &str) -> String {
-    let mut shown: Vec<String> = all.iter().take(max).map(T::to_string).collect();
-    if let Some(more @ 1..) = all.len().checked_sub(max) {
+fn first(all: impl ExactSizeIterator<Item = String>, max: usize, separator: &str) -> String {
+    let more = all.len().saturating_sub(max);
+    let mut shown: Vec<String> = all.take(max).collect();
+    if more > 0 {
         shown.push(format!("and {more} more"));
     }
     shown.join(separator)

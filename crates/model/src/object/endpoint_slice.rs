@@ -1,5 +1,6 @@
 //! Reads a discovery.k8s.io/v1 EndpointSlice, which contains some of the endpoints of one Service.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -159,6 +160,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
 
 fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[SlicePort]> {
     let mut read: Vec<SlicePort> = Vec::new();
+    let mut names = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let field = format!("ports[{index}]");
         let name = port.name.as_deref().unwrap_or_default();
@@ -173,7 +175,7 @@ fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[Sl
             review.problem(&format!("{field}.port"), what, "use 1 to 65535");
             continue;
         };
-        if read.iter().any(|first| *first.name == *name) {
+        if !names.insert(name) {
             let what = format!("{} is the name of another port already", quoted(name));
             review.problem(&format!("{field}.name"), what, "give each port a name of its own");
         }

@@ -1,5 +1,6 @@
 //! A v1 Service: the ports to which calls are sent, and the addresses that applications use.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -168,6 +169,9 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
         review.problem("spec.ports", "no ports", "list at least one port");
     }
     let mut read: Vec<ServicePort> = Vec::new();
+    // The index of the first port with each number, and of the first port with each name. Kubernetes does not limit the
+    // number of ports: with 14,000 of them, a search through all earlier ports would take seconds.
+    let (mut numbers, mut names): (HashMap<u16, usize>, HashMap<&str, usize>) = Default::default();
     for (index, port) in ports.iter().enumerate() {
         let field = format!("spec.ports[{index}]");
         let name = port.name.as_deref().unwrap_or_default();
@@ -184,12 +188,14 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
             review.problem(&format!("{field}.port"), what, "use 1 to 65535");
             continue;
         };
-        if let Some(first) = read.iter().find(|first| first.port == number) {
-            let what = format!("{number} is the port of spec.ports[{}] already", first.index);
+        let first = *numbers.entry(number).or_insert(index);
+        if first != index {
+            let what = format!("{number} is the port of spec.ports[{first}] already");
             review.problem(&format!("{field}.port"), what, "use another number");
         }
-        if let Some(first) = read.iter().find(|first| !name.is_empty() && *first.name == *name) {
-            let what = format!("{} is the name of spec.ports[{}] already", quoted(name), first.index);
+        let first = *names.entry(name).or_insert(index);
+        if first != index && !name.is_empty() {
+            let what = format!("{} is the name of spec.ports[{first}] already", quoted(name));
             review.problem(&format!("{field}.name"), what, "use another name");
         }
         read.push(ServicePort {

@@ -273,10 +273,12 @@ impl JoinedService {
             let what = "no EndpointSlice has its label, so calls to it have no endpoint".to_owned();
             joined.notices.push(notice(&service.identity, "Service", what));
         }
+        let by_name = by_port_name(slices);
         for port in &service.ports {
-            joined.problems.extend(misnamed_port(service, port, slices));
+            let serving = by_name.get(&*port.name).map_or(&[][..], Vec::as_slice);
+            joined.problems.extend(misnamed_port(service, port, slices, serving));
             let prefers_ipv4 = service.cluster_ips.first().is_none_or(IpAddr::is_ipv4);
-            let (endpoints, unready_endpoints) = endpoints(&port.name, slices, prefers_ipv4);
+            let (endpoints, unready_endpoints) = endpoints(serving, prefers_ipv4);
             joined.clusters.push(Arc::new(Cluster {
                 key: ClusterKey {
                     namespace: service.identity.namespace.clone(),
@@ -284,7 +286,7 @@ impl JoinedService {
                     port: port.port,
                 },
                 balancer: service.balancer,
-                protocol: protocol(service, port, slices),
+                protocol: protocol(service, port, serving),
                 settings: service.settings.clone(),
                 retry_budget: None,
                 objectives: service.objectives.clone(),
@@ -297,20 +299,38 @@ impl JoinedService {
     }
 }
 
-/// Reports a Service's port whose name is not the name of any port of its slices: the Service's port would have no
+/// A slice that serves a port of its Service, and the number on which its endpoints listen.
+type Serving<'a> = (&'a EndpointSlice, u16);
+
+/// Returns the slices that serve each port of their Service, by the port's name. A Service may have thousands of ports,
+/// so each of them must not cost a search through all ports of the slices.
+fn by_port_name<'a>(slices: &[&'a EndpointSlice]) -> HashMap<&'a str, Vec<Serving<'a>>> {
+    let mut by_name: HashMap<&str, Vec<Serving<'_>>> = HashMap::new();
+    for slice in slices {
+        for port in &slice.ports {
+            by_name.entry(&*port.name).or_default().push((*slice, port.port));
+        }
+    }
+    by_name
+}
+
+/// Reports a Service's port that none of its slices with an endpoint serves: the Service's port would have no
 /// endpoints.
-fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Option<Problem> {
-    let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
-    let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
-    let first = inhabited.peek().copied().copied()?;
-    if inhabited.any(|slice| serves(slice)) {
+fn misnamed_port(
+    service: &Service,
+    port: &ServicePort,
+    slices: &[&EndpointSlice],
+    serving: &[Serving<'_>],
+) -> Option<Problem> {
+    let first = slices.iter().find(|slice| !slice.addresses.is_empty())?;
+    if serving.iter().any(|(slice, _)| !slice.addresses.is_empty()) {
         return None;
     }
-    let names: Vec<String> = first.ports.iter().map(|served| quoted(&served.name)).collect();
+    let names = first.ports.iter().map(|served| quoted(&served.name));
     let Identity { namespace, name, .. } = &service.identity;
     let what = format!(
         "none of the ports ({}) has the name {} of port {} of Service {namespace}/{name}",
-        listed(&names),
+        listed(names),
         quoted(&port.name),
         port.port
     );
@@ -319,47 +339,41 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
 }
 
 /// Returns the protocol of a Service's port; see [`Cluster::protocol`] for its sources.
-fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSlice]) -> Protocol {
-    let served = |slice: &'a EndpointSlice| slice.ports.iter().filter(|served| served.name == port.name);
-    let numbers = slices.iter().flat_map(|slice| served(slice)).map(|served| served.port).chain([port.port]);
-    let is_opaque = |slice: &'a EndpointSlice| {
-        served(slice).any(|served| slice.addresses.iter().any(|address| address.opaque_ports.contains(served.port)))
-    };
-    if numbers.clone().any(|number| service.opaque_ports.contains(number))
-        || slices.iter().any(|slice| is_opaque(slice))
-    {
+fn protocol(service: &Service, port: &ServicePort, serving: &[Serving<'_>]) -> Protocol {
+    let numbers = serving.iter().map(|(_, number)| *number).chain([port.port]);
+    let is_opaque =
+        |(slice, number): &Serving<'_>| slice.addresses.iter().any(|address| address.opaque_ports.contains(*number));
+    if numbers.clone().any(|number| service.opaque_ports.contains(number)) || serving.iter().any(is_opaque) {
         return Protocol::Opaque;
     }
     let usual = || numbers.map(Protocol::of_port).find(|protocol| *protocol != Protocol::Detect);
     port.protocol.or_else(usual).unwrap_or_default()
 }
 
-/// Returns the endpoints that serve the port with this name, and the endpoints that must not get calls.
+/// Returns the endpoints that serve a port, and the endpoints that must not get calls.
 ///
 /// As in kube-proxy, terminating endpoints that still serve are used only if no endpoint is ready.
 ///
 /// A Pod of a dual-stack Service has an address in each family. Only one of them gets calls, so that each Pod is one
 /// endpoint for the balancer: the IPv4 address if `prefers_ipv4`, else the IPv6 address.
-fn endpoints(port_name: &str, slices: &[&EndpointSlice], prefers_ipv4: bool) -> (Vec<Endpoint>, Vec<Endpoint>) {
+fn endpoints(serving: &[Serving<'_>], prefers_ipv4: bool) -> (Vec<Endpoint>, Vec<Endpoint>) {
     let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>, Option<&Controller>)> = BTreeMap::new();
-    for slice in slices {
-        for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
-            for found in &slice.addresses {
-                let before = match found.skipped_ports.contains(port.port) {
-                    true => None,
-                    false => found.proxy.as_ref().or(slice.proxy.as_ref()),
-                };
-                let named = found.controller.as_ref().or(slice.controller.as_ref());
-                let socket = SocketAddr::new(found.ip, port.port);
-                let (address, proxy, controller) = known.entry(socket).or_insert((found, before, named));
-                // An endpoint that moves from one slice to another is briefly in both. Use the better readiness. Keep
-                // the endpoint's proxy even if only one slice names it: without the proxy, calls would be unencrypted.
-                if found.readiness < address.readiness {
-                    *address = found;
-                }
-                *proxy = proxy.or(before);
-                *controller = controller.or(named);
+    for (slice, port) in serving {
+        for found in &slice.addresses {
+            let before = match found.skipped_ports.contains(*port) {
+                true => None,
+                false => found.proxy.as_ref().or(slice.proxy.as_ref()),
+            };
+            let named = found.controller.as_ref().or(slice.controller.as_ref());
+            let socket = SocketAddr::new(found.ip, *port);
+            let (address, proxy, controller) = known.entry(socket).or_insert((found, before, named));
+            // An endpoint that moves from one slice to another is briefly in both. Use the better readiness. Keep
+            // the endpoint's proxy even if only one slice names it: without the proxy, calls would be unencrypted.
+            if found.readiness < address.readiness {
+                *address = found;
             }
+            *proxy = proxy.or(before);
+            *controller = controller.or(named);
         }
     }
     let is_preferred = |socket: &SocketAddr| socket.ip().to_canonical().is_ipv4() == prefers_ipv4;

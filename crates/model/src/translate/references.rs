@@ -146,9 +146,9 @@ impl<'a> Known<'a> {
             None => (no_service(namespace, name), "add it, or correct the name".to_owned()),
             Some(service) if service.ports.is_empty() => (no_ports(namespace, name), NO_PORTS_FIX.to_owned()),
             Some(service) => {
-                let ports: Vec<u16> = service.ports.iter().map(|port| port.port).collect();
+                let ports = service.ports.iter().map(|port| port.port);
                 let what = format!("Service {namespace}/{name} has no port {port}");
-                (what, format!("use one of its ports: {}", listed(&ports)))
+                (what, format!("use one of its ports: {}", listed(ports)))
             }
         };
         Err(fault(Reason::BackendNotFound, what, fix))

@@ -128,8 +128,8 @@ fn clusters(
     let keys: Vec<ClusterKey> =
         chosen.map(|port| ClusterKey { namespace: namespace.into(), service: name.clone(), port: port.port }).collect();
     if keys.is_empty() {
-        let ports: Vec<String> = service.ports.iter().map(|port| format!("{} {:?}", port.port, port.name)).collect();
-        let what = format!("Service {namespace}/{name} has no such port; it has {}", listed(&ports));
+        let ports = service.ports.iter().map(|port| format!("{} {:?}", port.port, port.name));
+        let what = format!("Service {namespace}/{name} has no such port; it has {}", listed(ports));
         return Err(fault(what, "use one of them"));
     }
     if !kind.is_of_requests() {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, ECHO, echo_with, lines, objects, translated};
 use crate::manifest::read_object;
@@ -50,6 +51,39 @@ fn of_objects_in_no_file_the_first_by_name_has_an_address() {
         let found = mesh.cluster_by_address(([10, 96, 0, 10], 80).into()).expect("a cluster");
         assert_eq!(&*found.key.service, "a");
     }
+}
+
+/// Kubernetes does not limit the number of a Service's ports. If the time grew with the square of this number, one
+/// Service would delay the updates of all others.
+#[test]
+fn sixteen_times_as_many_ports_take_about_sixteen_times_as_long() {
+    let took = |count: u16| -> Duration {
+        let port = |number: u16| serde_json::json!({"name": format!("p{number}"), "port": number});
+        let object = |kind: &str, version: &str, more: serde_json::Value| {
+            let labels = serde_json::json!({"kubernetes.io/service-name": "wide"});
+            let metadata = serde_json::json!({"name": "wide", "namespace": "shop", "labels": labels});
+            let mut object = serde_json::json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+            object.as_object_mut().expect("an object").extend(more.as_object().expect("fields").clone());
+            object
+        };
+        let ports: Vec<_> = (1..=count).map(port).collect();
+        // No endpoint serves the second half of the ports.
+        let served: Vec<_> = (1..=count / 2).map(port).collect();
+        let endpoints = serde_json::json!([{"addresses": ["127.0.0.1"]}]);
+        let service = object("Service", "v1", serde_json::json!({"spec": {"ports": ports}}));
+        let slice = serde_json::json!({"addressType": "IPv4", "ports": served, "endpoints": endpoints});
+        let slice = object("EndpointSlice", "discovery.k8s.io/v1", slice);
+        let begun = Instant::now();
+        let objects = [service, slice].map(|object| read_object(object).expect("no mistake").objects.remove(0));
+        let translation = translate(&objects, "shop");
+        let took = begun.elapsed();
+        assert_eq!(translation.problems.len(), usize::from(count / 2));
+        assert_eq!(translation.mesh.clusters().len(), usize::from(count));
+        took
+    };
+    // With a search through all ports for each port, the second time was more than 100 times the first.
+    let (few, many) = (took(1_000), took(16_000));
+    assert!(many < few * 64, "{few:?}, then {many:?}");
 }
 
 #[test]

@@ -34,6 +34,9 @@ type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
 #[derive(Default)]
 pub(super) struct Policies<'a> {
     by_target: HashMap<(PolicyKind, Target<'a>), &'a TrafficPolicy>,
+    /// The TrafficPolicies for single ports, by the Service's namespace and name and the port's number. A Service may
+    /// have thousands of ports, so a cluster must not cost a search for the name of its port.
+    by_port: HashMap<(&'a str, &'a str, u16), &'a TrafficPolicy>,
     pub(super) statuses: Vec<TargetStatus>,
     pub(super) problems: Vec<Problem>,
 }
@@ -95,6 +98,12 @@ impl<'a> Policies<'a> {
         });
         let Some(Fault { what, fix, .. }) = fault else {
             self.by_target.insert(key, policy);
+            if let (PolicyKind::Traffic, TargetKind::Service, Some(section)) = (policy.kind, reference.kind, selected.3)
+                && let Some(service) = known.service(namespace, &reference.name)
+                && let Some(port) = service.ports.iter().find(|port| *port.name == *section)
+            {
+                self.by_port.insert((namespace, &*reference.name, port.port), policy);
+            }
             return;
         };
         let place = place(&policy.identity, policy.kind.name(), &target.spot.field, target.spot.mark);
@@ -181,9 +190,8 @@ impl<'a> Policies<'a> {
     fn of_cluster(&self, cluster: &ClusterKey, known: &Known<'_>) -> impl Iterator<Item = &TrafficPolicy> {
         let has_policies = !self.by_target.is_empty();
         let service = has_policies.then(|| known.service(&cluster.namespace, &cluster.service)).flatten();
-        let port = service.and_then(|service| service.ports.iter().find(|port| port.port == cluster.port));
         let (namespace, name) = (&*cluster.namespace, &*cluster.service);
-        let of_port = port.and_then(|port| self.at((TargetKind::Service, namespace, name, Some(&port.name))));
+        let of_port = self.by_port.get(&(namespace, name, cluster.port)).copied();
         let whole = (TargetKind::Service, namespace, name, None);
         let of_all = service.and_then(|_| self.at(whole));
         let of_gateway_api = service.and_then(|_| self.by_target.get(&(PolicyKind::BackendTraffic, whole)).copied());
@@ -287,7 +295,7 @@ fn missing(
         }
     };
     let section = section.filter(|section| !names.contains(section))?;
-    let named = if names.is_empty() { "no name".to_owned() } else { listed(&names) };
+    let named = if names.is_empty() { "no name".to_owned() } else { listed(names.iter()) };
     let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
     not_found(what, "correct sectionName, or remove it to select all")
 }
