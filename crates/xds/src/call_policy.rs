@@ -3,7 +3,12 @@
 //!
 //! Each part has its own facts. Two of them are the object that sets the part ([`SET_BY`]) and the part's mode
 //! ([`MODE`]).
+//!
+//! A newer control plane may write a part in a form that the proxy does not know. If the part is not a time limit, the
+//! proxy leaves the part out. An error would reject the whole resource, and all calls to a Service would fail in a proxy
+//! that has no earlier version of the resource.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,26 +111,22 @@ pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
         request_timeout: limit(REQUEST_TIMEOUT)?,
         backend_request_timeout: limit(BACKEND_TIMEOUT)?,
         stream_idle_timeout: idle,
-        retry: retry(facts)?.map(|retry| setting(facts, RETRIES, retry, route)),
-        hedge: hedge(facts)?.map(|hedge| setting(facts, HEDGE, hedge, route)),
+        retry: retry(facts).map(|retry| setting(facts, RETRIES, retry, route)),
+        hedge: hedge(facts).map(|hedge| setting(facts, HEDGE, hedge, route)),
     })
 }
 
-/// Reads the retry budget of a cluster.
-pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<BudgetSettings>>, Fault> {
-    if facts.get(BUDGET).is_none() {
-        return Ok(None);
-    }
+/// Reads the retry budget of a cluster; `None` if there is none, or if it cannot be read.
+pub(crate) fn budget(facts: &Facts, cluster: &str) -> Option<Setting<BudgetSettings>> {
     let budget = BudgetSettings {
-        percent: number(facts, BUDGET, 0, 100)?,
-        interval: milliseconds(facts, BUDGET_INTERVAL)?.unwrap_or_default(),
-        min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0, u32::MAX)?,
+        percent: number(facts, BUDGET, 0..=100)?,
+        interval: milliseconds(facts, BUDGET_INTERVAL).ok()?.unwrap_or_default(),
+        min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0..=u32::MAX)?,
     };
-    Ok(Some(setting(facts, BUDGET, budget, cluster)))
+    Some(setting(facts, BUDGET, budget, cluster))
 }
 
-/// Reads the objectives of a cluster. Objectives change no call, so the proxy ignores objectives that it cannot read: a
-/// newer control plane may write objectives in a form that the proxy does not know.
+/// Reads the objectives of a cluster; `None` if there are none, or if they cannot be read.
 pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Option<Arc<Objectives>> {
     let set_by = facts.get(&format!("{OBJECTIVE}{SET_BY}")).unwrap_or(cluster).into();
     Objectives::read(facts.get(OBJECTIVE)?, set_by).ok().map(Arc::new)
@@ -139,38 +140,28 @@ fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T
     Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }
 }
 
-/// Reads the conditions for retries; `None` without the fact [`RETRIES`].
-fn retry(facts: &Facts) -> Result<Option<Retry>, Fault> {
-    if facts.get(RETRIES).is_none() {
-        return Ok(None);
-    }
-    let mut http_codes = list(facts, RETRY_HTTP_CODES)?;
+/// Reads the conditions for retries; `None` if there are none, or if they cannot be read. Lowers values above the
+/// proxy's limits to the limits.
+fn retry(facts: &Facts) -> Option<Retry> {
+    let mut http_codes: Vec<u16> = list(facts, RETRY_HTTP_CODES)?;
     http_codes.sort_unstable();
     let grpc_codes: Vec<u8> = list(facts, RETRY_GRPC_CODES)?;
-    let backoff = milliseconds(facts, RETRY_BACKOFF)?.filter(|backoff| *backoff <= BACKOFF_MAX);
-    Ok(Some(Retry {
-        attempts: number(facts, RETRIES, 1, RETRIES_MAX)?,
-        backoff: backoff.ok_or_else(|| (RETRY_BACKOFF, format!("is not at most {BACKOFF_MAX:?}")))?,
+    let attempts: u8 = number(facts, RETRIES, 1..=u8::MAX)?;
+    let backoff = milliseconds(facts, RETRY_BACKOFF).ok()??;
+    Some(Retry {
+        attempts: attempts.min(RETRIES_MAX),
+        backoff: backoff.min(BACKOFF_MAX),
         http_codes: http_codes.into(),
         grpc_codes: grpc_codes.into_iter().fold(GrpcCodes::default(), GrpcCodes::with),
-    }))
+    })
 }
 
-/// Reads the conditions for hedging; `None` without the fact [`HEDGE`].
-fn hedge(facts: &Facts) -> Result<Option<Hedge>, Fault> {
-    if facts.get(HEDGE).is_none() {
-        return Ok(None);
-    }
+/// Reads the conditions for hedging; `None` if there are none, or if they cannot be read.
+fn hedge(facts: &Facts) -> Option<Hedge> {
     let methods: Vec<Repeatable> = list(facts, HEDGE_METHODS)?;
-    if methods.len() > REPEATABLE_MAX {
-        return Err((HEDGE_METHODS, format!("are more than {REPEATABLE_MAX}")));
-    }
-    let delay = facts.get(HEDGE_DELAY).unwrap_or_default().parse();
-    Ok(Some(Hedge {
-        attempts: number(facts, HEDGE, 1, HEDGES_MAX)?,
-        delay: delay.map_err(|_| (HEDGE_DELAY, "is no delay".to_owned()))?,
-        methods: methods.into(),
-    }))
+    let attempts = number(facts, HEDGE, 1..=HEDGES_MAX)?;
+    let delay = facts.get(HEDGE_DELAY)?.parse().ok()?;
+    (methods.len() <= REPEATABLE_MAX).then(|| Hedge { attempts, delay, methods: methods.into() })
 }
 
 /// Lists values, separated by commas.
@@ -178,10 +169,10 @@ fn listed(values: impl Iterator<Item = impl ToString>) -> String {
     values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Reads values that are separated by commas.
-fn list<T: FromStr>(facts: &Facts, name: &'static str) -> Result<Vec<T>, Fault> {
+/// Reads values that are separated by commas; `None` if one of them cannot be read.
+fn list<T: FromStr>(facts: &Facts, name: &str) -> Option<Vec<T>> {
     let texts = facts.get(name).unwrap_or_default().split(',').filter(|text| !text.is_empty());
-    texts.map(|text| text.parse().map_err(|_| (name, "has a value that cannot be read".to_owned()))).collect()
+    texts.map(|text| text.parse().ok()).collect()
 }
 
 fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, Fault> {
@@ -189,12 +180,6 @@ fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, F
     Ok(number.map_err(|_| (name, "is no number".to_owned()))?.map(Duration::from_millis))
 }
 
-fn number<T: Copy + FromStr + PartialOrd + ToString>(
-    facts: &Facts,
-    name: &'static str,
-    min: T,
-    max: T,
-) -> Result<T, Fault> {
-    let number = facts.get(name).and_then(|text| text.parse().ok()).filter(|number| (&min..=&max).contains(&number));
-    number.ok_or_else(|| (name, format!("is not {} to {}", min.to_string(), max.to_string())))
+fn number<T: FromStr + PartialOrd>(facts: &Facts, name: &str, allowed: RangeInclusive<T>) -> Option<T> {
+    facts.get(name)?.parse::<T>().ok().filter(|number| allowed.contains(number))
 }

@@ -82,20 +82,18 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
     let resource = Cluster::decode(bytes).map_err(|error| Unreadable::new("", "Cluster", error.to_string()))?;
     let bad = |field, what: &str| Unreadable::new(&resource.name, field, what);
     let facts = Facts::from_metadata(resource.metadata.as_ref());
-    let balancer = match facts.get(BALANCER) {
-        Some(text) => text.parse().map_err(|_| bad(BALANCER, "names no balancer"))?,
-        None => usual_balancer(&resource),
-    };
+    // A newer control plane may name a balancer that the proxy does not know.
+    let balancer: Option<Policy> = facts.get(BALANCER).and_then(|text| text.parse().ok());
     let protocol = match facts.get(PROTOCOL) {
         Some(text) => protocol(text).ok_or_else(|| bad(PROTOCOL, "names no protocol"))?,
         None => Protocol::Detect,
     };
     Ok(mesh::Cluster {
         key: name::cluster_key(&resource.name).ok_or_else(|| bad("name", "is not service.namespace:port"))?,
-        balancer,
+        balancer: balancer.unwrap_or_else(|| usual_balancer(&resource)),
         protocol,
         settings: settings(&resource)?,
-        retry_budget: call_policy::budget(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
+        retry_budget: call_policy::budget(&facts, &resource.name),
         objectives: call_policy::objectives(&facts, &resource.name),
         cluster_ips: cluster_ips(facts.get(CLUSTER_IPS)).ok_or_else(|| bad(CLUSTER_IPS, "is no list of addresses"))?,
         endpoints: Vec::new(),
@@ -155,7 +153,7 @@ fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     resource.load_balancing_policy = Some(LoadBalancingPolicy { policies });
 }
 
-/// Returns the balancer in `lb_policy`, for a Cluster without the fact [`BALANCER`].
+/// Returns the balancer in `lb_policy`, for a Cluster without the fact [`BALANCER`], or with an unknown balancer there.
 fn usual_balancer(resource: &Cluster) -> Policy {
     match LbPolicy::try_from(resource.lb_policy) {
         Ok(LbPolicy::RoundRobin) => Policy::RoundRobin,

@@ -5,6 +5,7 @@ use leno_model::traffic::{Mode, Setting};
 use prost::Message;
 
 use super::{has_same_peers, read, write};
+use crate::facts::{BALANCER, BUDGET, Facts};
 use crate::fixtures::{ENVOY, GRPC, cluster, endpoint, meshed};
 use crate::pb::cluster::Cluster;
 use crate::pb::cluster::cluster::LbPolicy;
@@ -142,6 +143,17 @@ fn a_cluster_of_another_control_plane_is_read_by_its_usual_fields() {
     let cluster = read(&resource.encode_to_vec()).expect("a Cluster");
     assert_eq!((cluster.balancer, cluster.protocol), (Policy::Random, Protocol::Detect));
     assert_eq!(cluster.settings, leno_model::settings::Settings::default());
+}
+
+#[test]
+fn a_balancer_and_a_budget_of_a_newer_control_plane_do_not_make_a_cluster_unreadable() {
+    let budget =
+        Setting { value: BudgetSettings::default(), mode: Mode::Enforce, set_by: "TrafficPolicy shop/echo".into() };
+    let mut written = write(&leno_model::mesh::Cluster { retry_budget: Some(budget), ..cluster("echo") }, ENVOY);
+    let facts = Facts::from_metadata(written.metadata.as_ref());
+    written.metadata = facts.with(BALANCER, "ring-hash").with(BUDGET, "0.5").metadata();
+    let read = read(&written.encode_to_vec()).expect("the proxy ignores what it does not know");
+    assert_eq!((read.balancer, read.retry_budget), (Policy::LeastRequest, None), "the balancer that Envoy gets");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use leno_model::mesh::{ClusterKey, Mesh};
 use leno_model::route::RouteTable;
+use leno_model::traffic::{CallPolicy, RETRIES_MAX};
 use prost::Message;
 
 use super::{read, write, write_mesh};
+use crate::facts::{Facts, HEDGE_DELAY, RETRIES, RETRY_GRPC_CODES};
 use crate::fixtures::mesh;
 use crate::pb::core::HeaderValueOption;
 use crate::pb::route::redirect_action::PathRewriteSpecifier;
@@ -374,6 +377,25 @@ fn the_policy_of_a_service_is_the_same_after_its_way_over_the_wire() {
         assert!(written.is_some());
         assert_eq!(read, written, "{spec}");
     }
+}
+
+#[test]
+fn retries_and_hedging_of_a_newer_control_plane_do_not_make_routes_unreadable() {
+    let parts = "retry: {attempts: 2}\n  hedge: {delay: p95, methods: [GET]}\n  timeouts: {request: 2s}";
+    let written = of_echo(&mesh(&policy(parts)), Dialect::Envoy);
+    let calls = |change: &dyn Fn(Facts) -> Facts| -> CallPolicy {
+        let mut changed = written.clone();
+        let metadata = &mut changed.virtual_hosts[0].routes[0].metadata;
+        *metadata = change(Facts::from_metadata(metadata.as_ref())).metadata();
+        let table = read(&changed.encode_to_vec()).expect("the proxy ignores what it does not know").table;
+        table.expect("a table").entries()[0].rule.calls.clone()
+    };
+    let unknown = calls(&|facts| facts.with(RETRY_GRPC_CODES, "14,unavailable").with(HEDGE_DELAY, "twice p95"));
+    assert_eq!((unknown.retry, unknown.hedge), (None, None));
+    assert_eq!(unknown.request_timeout.map(|limit| limit.value.after), Some(Duration::from_secs(2)));
+    let many = calls(&|facts| facts.with(RETRIES, "200"));
+    assert_eq!(many.retry.map(|retry| retry.value.attempts), Some(RETRIES_MAX));
+    assert!(many.hedge.is_some());
 }
 
 #[test]
