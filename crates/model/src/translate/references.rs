@@ -54,6 +54,11 @@ impl<'a> Known<'a> {
         self.services.get(&(namespace, name)).copied()
     }
 
+    /// Returns the key of this cluster; `None` if there is no such cluster.
+    pub(super) fn cluster(&self, key: &ClusterKey) -> Option<&'a ClusterKey> {
+        self.clusters.get(key).copied()
+    }
+
     /// Returns whether the port's protocol is opaque.
     pub(super) fn is_opaque(&self, key: &ClusterKey) -> bool {
         self.opaque.contains(key)

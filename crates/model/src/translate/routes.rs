@@ -13,11 +13,11 @@ use super::place;
 use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
-use crate::object::route::{GROUP, Parent, Refusal, Spot};
-use crate::object::{Identity, Route};
+use crate::object::route::{GROUP, Parent, Refusal, RouteRule, Spot};
+use crate::object::{Identity, Route, ServicePort};
 use crate::problem::{Notice, Place, Problem, in_a_line, listed};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
-use crate::route::{Candidate, RouteKind, RouteName, TABLE_MAX_BYTES};
+use crate::route::{RouteKind, RouteName, TABLE_MAX_BYTES};
 use admitted::{Admitted, admitted};
 use sharing::{Resolved, Tables};
 
@@ -37,7 +37,7 @@ pub(super) struct Attached {
 }
 
 /// A cluster, and the namespace of the routes that are attached to it.
-type Group<'a> = (ClusterKey, &'a str);
+type Group<'a> = (&'a ClusterKey, &'a str);
 
 /// A route, and one Service to which it is attached.
 struct Attachment<'a> {
@@ -45,13 +45,13 @@ struct Attachment<'a> {
     parent: &'a Parent,
     parent_namespace: &'a str,
     /// The clusters of the Service's ports to which the route is attached, or why there are none.
-    clusters: Result<Vec<ClusterKey>, Refusal>,
+    clusters: Result<Vec<&'a ClusterKey>, Refusal>,
     /// The clusters of opaque ports that the parent selects. A route that matches requests is not attached to them.
-    opaque: Vec<ClusterKey>,
+    opaque: Vec<&'a ClusterKey>,
 }
 
 /// Attaches routes, which must be in order of file and line.
-pub(super) fn attach(routes: &[&Route], policies: &Policies<'_>, known: &Known<'_>) -> Attached {
+pub(super) fn attach<'a>(routes: &[&'a Route], policies: &Policies<'_>, known: &Known<'a>) -> Attached {
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
     for route in routes {
@@ -73,17 +73,12 @@ pub(super) fn attach(routes: &[&Route], policies: &Policies<'_>, known: &Known<'
     attached
 }
 
-fn is_of(candidate: &Candidate, route: &Route) -> bool {
-    let RouteName { kind, namespace, name } = &candidate.rule.route;
-    (*kind, &**namespace, &**name) == (route.kind, &*route.identity.namespace, &*route.identity.name)
-}
-
 fn name_of(route: &Route) -> (&str, &str) {
     (&route.identity.namespace, &route.identity.name)
 }
 
 impl<'a> Attachment<'a> {
-    fn new(route: &'a Route, parent: &'a Parent, known: &Known<'_>) -> Self {
+    fn new(route: &'a Route, parent: &'a Parent, known: &Known<'a>) -> Self {
         let parent_namespace = parent.reference.namespace.as_deref().unwrap_or(&route.identity.namespace);
         let (clusters, opaque) = match clusters(route.kind, parent, parent_namespace, known) {
             Ok((clusters, opaque)) => (Ok(clusters), opaque),
@@ -92,19 +87,19 @@ impl<'a> Attachment<'a> {
         Self { route, parent, parent_namespace, clusters, opaque }
     }
 
-    fn group(&self, cluster: &ClusterKey) -> Group<'a> {
-        (cluster.clone(), &self.route.identity.namespace)
+    fn group(&self, cluster: &'a ClusterKey) -> Group<'a> {
+        (cluster, &self.route.identity.namespace)
     }
 }
 
 /// Returns the clusters of the Service `parent`: of all its ports, or of the port that the reference names. If the route
 /// matches requests, the clusters of opaque ports are in a list of their own, which is the second one.
-fn clusters(
+fn clusters<'a>(
     kind: RouteKind,
     parent: &Parent,
     namespace: &str,
-    known: &Known<'_>,
-) -> Result<(Vec<ClusterKey>, Vec<ClusterKey>), Refusal> {
+    known: &Known<'a>,
+) -> Result<(Vec<&'a ClusterKey>, Vec<&'a ClusterKey>), Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
         let spot = parent.spot.clone();
@@ -125,8 +120,10 @@ fn clusters(
     let chosen = service.ports.iter().filter(|port| {
         number.is_none_or(|number| port.port == number) && section.is_none_or(|section| *port.name == *section)
     });
-    let keys: Vec<ClusterKey> =
-        chosen.map(|port| ClusterKey { namespace: namespace.into(), service: name.clone(), port: port.port }).collect();
+    let key = |port: &ServicePort| {
+        known.cluster(&ClusterKey { namespace: namespace.into(), service: name.clone(), port: port.port })
+    };
+    let keys: Vec<&ClusterKey> = chosen.filter_map(key).collect();
     if keys.is_empty() {
         let ports = service.ports.iter().map(|port| format!("{} {:?}", port.port, port.name));
         let what = format!("Service {namespace}/{name} has no such port; it has {}", listed(ports));
@@ -198,32 +195,27 @@ impl Attached {
         admitted: &HashMap<Group<'a>, Admitted<'a>>,
         tables: &mut Tables<'a>,
     ) {
-        let Some(Attachment { route, .. }) = attachments.first() else { return };
+        let Some(route) = attachments.first().map(|attachment| attachment.route) else { return };
         let refused = || route.rules.iter().flat_map(|rule| &rule.refusals);
         let mut findings = Findings::of(route);
-        let mut resolved: HashMap<&str, Resolved> = HashMap::new();
+        let mut by_namespace: HashMap<&str, Resolved> = HashMap::new();
         for attachment in attachments {
             let namespace = attachment.parent_namespace;
-            let Resolved { rules, faults } =
-                resolved.entry(namespace).or_insert_with(|| Resolved::new(route, namespace, known));
+            let resolved = by_namespace.entry(namespace).or_insert_with(|| Resolved::new(route, namespace, known));
             let (mut accepted, mut refusal) = (String::new(), None);
             match self.groups(attachment, admitted) {
                 Ok((groups, message)) => {
                     accepted = with_remarks(message, route);
                     for group in groups {
-                        let cluster = &group.0.clone();
-                        let Some(list) = tables.list(group, route) else { continue };
-                        for (index, (rule, read)) in rules.iter_mut().zip(&route.rules).enumerate() {
-                            let rule = match read.refusals.is_empty() {
-                                true => rule.with(policies.of_rule(route, read, cluster, known)),
-                                false => rule.own(),
-                            };
-                            list.push(Candidate { created: route.created, index, matches: read.matches.clone(), rule });
-                        }
+                        let calls = |rule: &RouteRule| {
+                            rule.refusals.is_empty().then(|| policies.of_rule(route, rule, group.0, known))
+                        };
+                        tables.add(group, route, || resolved.rules_with(route, calls));
                     }
                 }
                 Err(fault) => refusal = Some(fault),
             }
+            let faults = &mut resolved.faults;
             let refused_first = refusal.as_ref().or_else(|| refused().next());
             let resolves = "all backends exist".to_owned();
             let conditions = vec![
@@ -251,12 +243,12 @@ impl Attached {
         admitted: &HashMap<Group<'a>, Admitted<'a>>,
     ) -> Result<(Vec<Group<'a>>, String), Refusal> {
         let Attachment { route, parent, parent_namespace, .. } = *attachment;
-        let clusters = attachment.clusters.clone()?;
+        let clusters = attachment.clusters.as_ref().map_err(Refusal::clone)?;
         let groups = clusters.iter().map(|cluster| attachment.group(cluster));
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let taken: Vec<(&ClusterKey, &Route)> =
-            lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first))).collect();
+            lacks.iter().filter_map(|group| Some((group.0, admitted.get(group)?.first))).collect();
         let opaque = attachment.opaque.iter().map(|cluster| format!("{cluster} is opaque to the mesh"));
         let losses = taken.iter().map(|(cluster, first)| loss(route, cluster, first).0);
         let without: Vec<String> = opaque.chain(losses).collect();
@@ -267,7 +259,7 @@ impl Attached {
             count => format!(". Not in force at {count} of its ports: {whys}"),
         };
         let Some((cluster, first)) = taken.iter().find(|(_, first)| are_twins(route, first)).or(taken.first()) else {
-            let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
+            let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, group.0));
             let Some(shadow) = shadow else { return Ok((has, in_force + &elsewhere)) };
             // The route stays accepted although older routes get some of its calls, as with two TCPRoutes (GEP-2644).
             self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });

@@ -14,10 +14,15 @@ use crate::translate::traffic::Policies;
 pub(super) struct Admitted<'a> {
     /// The route with the highest precedence. Only routes of its kind are admitted.
     pub(super) first: &'a Route,
+    routes: Rc<Routes<'a>>,
+}
+
+/// The admitted routes. Most ports of a Service have the same ones, and share them.
+struct Routes<'a> {
     names: HashSet<(&'a str, &'a str)>,
     /// The routes that share matches with an older route. Equal matches are equally specific, so the older route gets
     /// the requests.
-    shadowed: Rc<Shadows<'a>>,
+    shadowed: Shadows<'a>,
 }
 
 /// For each route with shared matches: its namespace and name, and its [`Shadow`].
@@ -45,8 +50,8 @@ pub(super) fn admitted<'a>(
             groups.entry(attachment.group(cluster)).or_default().push(attachment.route);
         }
     }
-    // Most ports of a Service have the same routes. The matches of equal lists of routes are compared only once.
-    let mut shadows: HashMap<Vec<*const Route>, Rc<Shadows<'a>>> = HashMap::new();
+    // The matches of equal lists of routes are compared only once.
+    let mut lists: HashMap<Vec<*const Route>, Rc<Routes<'a>>> = HashMap::new();
     let admit = |(group, mut routes): (Group<'a>, Vec<&'a Route>)| {
         routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
         routes.dedup_by(|later, route| std::ptr::eq(*later, *route));
@@ -54,14 +59,16 @@ pub(super) fn admitted<'a>(
         let (mut matches, mut bytes) = (0, 0);
         let fits = |route: &&Route| {
             matches += route.match_count();
-            bytes += route.size_bytes() + policies.size_bytes(route, &group.0, known);
+            bytes += route.size_bytes() + policies.size_bytes(route, group.0, known);
             if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
         };
         let admitted: Vec<_> = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).collect();
-        let names = admitted.iter().map(|route| name_of(route)).collect();
         let same: Vec<*const Route> = admitted.iter().map(|route| std::ptr::from_ref(*route)).collect();
-        let shadowed = Rc::clone(shadows.entry(same).or_insert_with(|| Rc::new(shadowed(&admitted))));
-        Some((group, Admitted { first, names, shadowed }))
+        let routes = lists.entry(same).or_insert_with(|| {
+            let names = admitted.iter().map(|route| name_of(route)).collect();
+            Rc::new(Routes { names, shadowed: shadowed(&admitted) })
+        });
+        Some((group, Admitted { first, routes: Rc::clone(routes) }))
     };
     groups.into_iter().filter_map(admit).collect()
 }
@@ -88,7 +95,7 @@ fn shadowed<'a>(routes: &[&'a Route]) -> Shadows<'a> {
 impl<'a> Admitted<'a> {
     /// Returns the status message if older routes get some of the route's calls; `None` otherwise.
     pub(super) fn shadow(&self, route: &Route, cluster: &ClusterKey) -> Option<String> {
-        let Shadow { older, matches } = *self.shadowed.get(&name_of(route))?;
+        let Shadow { older, matches } = *self.routes.shadowed.get(&name_of(route))?;
         let (namespace, name) = name_of(older);
         let older = format!("{} {namespace}/{name}", older.kind.name());
         let (all, fix) = (route.match_count(), "remove one of the two, or give this route other matches");
@@ -102,6 +109,6 @@ impl<'a> Admitted<'a> {
     }
 
     pub(super) fn has(&self, route: &Route) -> bool {
-        route.kind == self.first.kind && self.names.contains(&name_of(route))
+        route.kind == self.first.kind && self.routes.names.contains(&name_of(route))
     }
 }

@@ -1,15 +1,16 @@
 //! Shares equal rules and tables among the ports of Services.
 //!
-//! A Service may have hundreds of ports, and a route may have a MiB of matches. A copy of the route for each port would
-//! take hundreds of MiB.
+//! A Service may have thousands of ports, and a route may have a MiB of matches. A copy of the route for each port would
+//! take gigabytes, and even a list of its rules for each port would take hundreds of MiB.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Group, is_of};
+use super::Group;
 use crate::mesh::AttachedRoutes;
 use crate::object::Route;
-use crate::object::route::Refusal;
+use crate::object::route::{Refusal, RouteRule};
 use crate::route::{Candidate, RouteKind, RouteTable, Rule};
 use crate::traffic::CallPolicy;
 use crate::translate::references::{Known, Referrer};
@@ -17,21 +18,26 @@ use crate::translate::references::{Known, Referrer};
 /// The rules of a route at the Services of one namespace. Whether a route may refer to a backend depends only on this
 /// namespace, not on the Service.
 pub(super) struct Resolved {
-    pub(super) rules: Vec<Variants>,
+    rules: Vec<Variants>,
+    /// The different lists of versions of the rules. Each list has one version of each rule.
+    lists: Vec<Rules>,
     /// The references that cannot be resolved. After they have been reported, only the first one is kept.
     pub(super) faults: Vec<Refusal>,
 }
 
+/// The rules of a route at one port or at several ports, in the route's order.
+type Rules = Rc<[Arc<Rule>]>;
+
 /// The versions of one rule. Ports may add policies for calls to the rule's own policy, and each different result is a
 /// version. `own` is the version with the rule's own policy only.
-pub(super) struct Variants {
+struct Variants {
     own: Arc<Rule>,
     others: Vec<Arc<Rule>>,
 }
 
-/// The rules of each group, from which [`Tables::finish`] makes the tables.
+/// The routes of each group, from which [`Tables::finish`] makes the tables.
 #[derive(Default)]
-pub(super) struct Tables<'a>(BTreeMap<Group<'a>, Vec<Candidate>>);
+pub(super) struct Tables<'a>(BTreeMap<Group<'a>, Vec<(&'a Route, Rules)>>);
 
 impl Resolved {
     pub(super) fn new(route: &Route, parent_namespace: &str, known: &Known<'_>) -> Self {
@@ -39,18 +45,35 @@ impl Resolved {
         let from = Referrer { route, parent_namespace };
         let rules = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut faults)));
         let rules = rules.map(|own| Variants { own, others: Vec::new() }).collect();
-        Self { rules, faults }
+        Self { rules, lists: Vec::new(), faults }
+    }
+
+    /// Returns the rules at a port. `calls` returns the policy of a rule for calls to this port; `None` for the rule's own
+    /// policy.
+    pub(super) fn rules_with(&mut self, route: &Route, calls: impl Fn(&RouteRule) -> Option<CallPolicy>) -> Rules {
+        let version = |(rule, read): (&mut Variants, &RouteRule)| match calls(read) {
+            Some(calls) => rule.with(calls),
+            None => rule.own(),
+        };
+        let rules: Vec<Arc<Rule>> = self.rules.iter_mut().zip(&route.rules).map(version).collect();
+        let is_same = |list: &&Rules| list.iter().zip(&rules).all(|(known, rule)| Arc::ptr_eq(known, rule));
+        if let Some(known) = self.lists.iter().find(is_same) {
+            return Rc::clone(known);
+        }
+        let list = Rules::from(rules);
+        self.lists.push(Rc::clone(&list));
+        list
     }
 }
 
 impl Variants {
     /// Returns the version of the rule with its own policy only.
-    pub(super) fn own(&self) -> Arc<Rule> {
+    fn own(&self) -> Arc<Rule> {
         Arc::clone(&self.own)
     }
 
     /// Returns the version of the rule with the policy `calls`. Creates the version if it does not exist.
-    pub(super) fn with(&mut self, calls: CallPolicy) -> Arc<Rule> {
+    fn with(&mut self, calls: CallPolicy) -> Arc<Rule> {
         let known = [&self.own].into_iter().chain(&self.others).find(|rule| rule.calls == calls);
         if let Some(known) = known {
             return Arc::clone(known);
@@ -62,27 +85,39 @@ impl Variants {
 }
 
 impl<'a> Tables<'a> {
-    /// Returns the group's list of rules; `None` if this list has the route's rules already, because two parents of the
-    /// route lead to the same port.
-    pub(super) fn list(&mut self, group: Group<'a>, route: &Route) -> Option<&mut Vec<Candidate>> {
-        let list = self.0.entry(group).or_default();
-        let has_route = list.last().is_some_and(|last| is_of(last, route));
-        (!has_route).then_some(list)
+    /// Adds a route with its rules to a group, unless the group has the route already, because two parents of the route
+    /// lead to the same port.
+    pub(super) fn add(&mut self, group: Group<'a>, route: &'a Route, rules: impl FnOnce() -> Rules) {
+        let routes = self.0.entry(group).or_default();
+        if routes.last().is_none_or(|(last, _)| !std::ptr::eq(*last, route)) {
+            routes.push((route, rules()));
+        }
     }
 
     /// Makes the tables. Groups with the same rules share a table.
     pub(super) fn finish(self, kind_of: impl Fn(&Group<'a>) -> RouteKind) -> Vec<AttachedRoutes> {
-        // The map identifies a rule by its address in memory. This is safe, because no rule is created while the map
-        // exists, so no address is reused.
-        let mut made: HashMap<(RouteKind, Vec<*const Rule>), Arc<RouteTable>> = HashMap::new();
-        let attach = |(group, candidates): (Group<'a>, Vec<Candidate>)| {
+        // The map identifies a list of rules by its address in memory. This is safe, because no list is created while the
+        // map exists, so no address is reused.
+        let mut made: HashMap<(RouteKind, Vec<*const Arc<Rule>>), Arc<RouteTable>> = HashMap::new();
+        let attach = |(group, routes): (Group<'a>, Vec<(&'a Route, Rules)>)| {
             let kind = kind_of(&group);
-            let rules = candidates.iter().map(|candidate| Arc::as_ptr(&candidate.rule)).collect();
+            let lists = routes.iter().map(|(_, rules)| rules.as_ptr()).collect();
             // The key includes the kind: a table without rules treats unmatched calls according to its kind.
-            let made = made.entry((kind, rules));
-            let table = Arc::clone(made.or_insert_with(|| Arc::new(RouteTable::of_candidates(kind, candidates))));
-            AttachedRoutes { cluster: group.0, namespace: group.1.into(), table }
+            let made = made.entry((kind, lists));
+            let table = made.or_insert_with(|| Arc::new(RouteTable::of_candidates(kind, candidates(&routes))));
+            AttachedRoutes { cluster: group.0.clone(), namespace: group.1.into(), table: Arc::clone(table) }
         };
         self.0.into_iter().map(attach).collect()
     }
+}
+
+fn candidates(routes: &[(&Route, Rules)]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for (route, rules) in routes {
+        for (index, (rule, read)) in rules.iter().zip(&route.rules).enumerate() {
+            let (matches, rule) = (read.matches.clone(), Arc::clone(rule));
+            candidates.push(Candidate { created: route.created, index, matches, rule });
+        }
+    }
+    candidates
 }
