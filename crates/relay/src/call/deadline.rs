@@ -60,6 +60,26 @@ impl Call {
         }
         Ending::ProxyError { why: error.why(), grpc_status: self.is_grpc.then_some(grpc_status as u8) }
     }
+
+    /// Lifts the time limits that the route rule sets, if the response that has begun accepts a tunnel or an upgrade.
+    /// They limit the time of the server's answer, which is now complete. Both ends may use a tunnel for any time.
+    #[cold]
+    pub(crate) fn lift_limits_of_tunnel(&mut self) {
+        let is_accepted = match self.http_status {
+            101 => true,
+            200..=299 => !self.is_upgrade,
+            _ => false,
+        };
+        if !is_accepted {
+            return;
+        }
+        self.due.call_off(Due::Attempt);
+        self.due.call_off(Due::Audit);
+        if self.route.as_ref().is_some_and(|route| route.sets_deadline) {
+            self.due.call_off(Due::Deadline);
+            self.deadline = None;
+        }
+    }
 }
 
 impl Relay {
@@ -212,11 +232,13 @@ impl Relay {
     }
 
     /// Returns whether an attempt waits for the client: the client owes content of its request, or does not take the
-    /// content of the response. A gRPC stream owes nothing, because its client may wait for the server's messages.
+    /// content of the response. A gRPC stream owes nothing, because its client may wait for the server's messages. Nor
+    /// does a call that asks for a tunnel: its client waits until the server accepts.
     fn waits_for_client(&self, id: AttemptId) -> bool {
         let Some(call) = self.calls.get(id.call) else { return false };
         let Some(attempt) = call.attempts.get(id) else { return false };
-        let owes_content = !call.request_ended && !call.is_grpc && attempt.sent_bytes as u64 >= call.request_bytes;
+        let may_wait = call.is_grpc || call.is_tunnel;
+        let owes_content = !call.request_ended && !may_wait && attempt.sent_bytes as u64 >= call.request_bytes;
         let is_unread = |client: &Client| client.link.codec.queued_on(call.client_stream) > 0;
         owes_content || self.downstreams.get(call.client).is_some_and(is_unread)
     }

@@ -3,8 +3,8 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, StreamKey};
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    begin_connections, call, connect, connect_endpoint, establish_http2, http2_caller, mesh_of, outbound, policy, read,
-    relay, service,
+    begin_connections, call, connect, connect_endpoint, establish_http2, flush, http2_caller, mesh_of, outbound,
+    policy, read, relay, service,
 };
 use crate::link::LinkId;
 use crate::metrics::fixtures::scrape;
@@ -134,6 +134,13 @@ fn an_endpoint_that_takes_too_long_has_failed_and_its_call_is_retried() {
 }
 
 #[test]
+fn an_endpoint_that_does_not_answer_an_upgrade_in_time_has_failed_and_the_call_is_not_retried() {
+    let relay = late(b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    assert_eq!((relay.calls.len(), relay.calls.has_listed()), (0, false));
+    assert_eq!(record(&relay).0, 1);
+}
+
+#[test]
 fn an_endpoint_that_waits_for_the_rest_of_a_request_has_not_failed_and_the_call_is_not_retried() {
     let relay = late(b"PUT / HTTP/1.1\r\nhost: cart.shop:80\r\ncontent-length: 16\r\n\r\nabcdefgh");
     assert_eq!((relay.calls.len(), relay.metrics.deadline_exceeded_total.get()), (0, 1));
@@ -173,4 +180,39 @@ fn an_endpoint_that_does_not_answer_an_open_grpc_stream_has_failed() {
     relay.expire_deadlines();
     assert_eq!(relay.calls.len(), 0);
     assert_eq!(record(&relay).0, 1);
+}
+
+/// Asks for a WebSocket through a rule with these time limits, and lets the server answer with `answer`. Then lets a
+/// second pass, which is longer than the limits. Returns the number of calls that are still open.
+fn open_after_limits(limits: &str, answer: &str) -> usize {
+    let mut relay = relay(1, mesh_of(policy(limits) + &service("cart", &["10.0.0.9"])), false);
+    let asked = b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    let client = LinkId::Client(call(&mut relay, 0, outbound(), None, asked.to_vec()));
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.receive(upstream, answer.as_bytes());
+    flush(&mut relay, client);
+    relay.set_now(relay.now + 1_000 * MS);
+    relay.expire_deadlines();
+    assert_eq!(relay.metrics.audited_count("request-timeout") + relay.metrics.audited_count("backend-timeout"), 0);
+    relay.calls.len()
+}
+
+#[test]
+fn the_time_limits_of_a_rule_end_when_the_server_accepts_an_upgrade() {
+    let accepted = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    for limits in
+        ["{request: 500ms}", "{backendRequest: 500ms}", "{request: 500ms, backendRequest: 500ms, mode: Audit}"]
+    {
+        assert_eq!(open_after_limits(&format!("timeouts: {limits}"), accepted), 1, "{limits}");
+    }
+}
+
+#[test]
+fn the_time_limits_of_a_rule_apply_to_an_upgrade_that_the_server_has_not_accepted() {
+    let ignored = "HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf";
+    for answer in ["", ignored] {
+        for limits in ["{request: 500ms}", "{backendRequest: 500ms}"] {
+            assert_eq!(open_after_limits(&format!("timeouts: {limits}"), answer), 0, "{limits} {answer:?}");
+        }
+    }
 }

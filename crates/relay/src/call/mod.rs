@@ -152,6 +152,8 @@ pub(crate) struct Call {
     /// Whether the call is, or asks for, a tunnel. The bytes in a tunnel may be meant for one endpoint only, so route
     /// rules neither retry nor hedge a tunnel. A tunnel may be silent for any time, even after `request` was dropped.
     pub(crate) is_tunnel: bool,
+    /// Whether the call asks for an upgrade. A server may ignore an upgrade, and answer with 2xx like to any request.
+    pub(crate) is_upgrade: bool,
     pub(crate) response: Response,
     /// Whether the response is the denial of a policy, which the proxy of the called workload has answered.
     pub(crate) is_denied: bool,
@@ -207,6 +209,7 @@ impl Call {
             is_grpc: method != Some(b"CONNECT") && grpc::is_grpc(&request),
             is_head: method == Some(b"HEAD"),
             is_tunnel,
+            is_upgrade,
             awaits_continue: protocol == Protocol::Http1 && !request_ended && request.contains(Known::Expect),
             fields_bytes: 0,
             request,

@@ -180,6 +180,9 @@ impl Relay {
         // The response has begun in time, so the call needs no hedge, however long the content takes.
         call.due.call_off(Due::Hedge);
         call.http_status = status_seen(fields);
+        if call.is_tunnel {
+            call.lift_limits_of_tunnel();
+        }
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
