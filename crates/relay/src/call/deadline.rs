@@ -61,10 +61,11 @@ impl Call {
         Ending::ProxyError { why: error.why(), grpc_status: self.is_grpc.then_some(grpc_status as u8) }
     }
 
-    /// Lifts the time limits that the route rule sets, if the response that has begun accepts a tunnel or an upgrade.
-    /// They limit the time of the server's answer, which is now complete. Both ends may use a tunnel for any time.
+    /// Handles the beginning of the response to a call that asks for a tunnel or an upgrade. If the server accepts, lifts
+    /// the time limits that the route rule sets. They limit the time of the server's answer, which is now complete. Both
+    /// ends may use a tunnel for any time.
     #[cold]
-    pub(crate) fn lift_limits_of_tunnel(&mut self) {
+    pub(crate) fn tunnel_answered(&mut self, now: Instant) {
         let is_accepted = match self.http_status {
             101 => true,
             200..=299 => !self.is_upgrade,
@@ -73,6 +74,7 @@ impl Call {
         if !is_accepted {
             return;
         }
+        self.accepted_at = Some(now);
         self.due.call_off(Due::Attempt);
         self.due.call_off(Due::Audit);
         if self.route.as_ref().is_some_and(|route| route.sets_deadline) {

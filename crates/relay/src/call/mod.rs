@@ -154,6 +154,8 @@ pub(crate) struct Call {
     pub(crate) is_tunnel: bool,
     /// Whether the call asks for an upgrade. A server may ignore an upgrade, and answer with 2xx like to any request.
     pub(crate) is_upgrade: bool,
+    /// When the server accepted the tunnel or the upgrade for which the call asks; `None` before, and for other calls.
+    pub(crate) accepted_at: Option<Instant>,
     pub(crate) response: Response,
     /// Whether the response is the denial of a policy, which the proxy of the called workload has answered.
     pub(crate) is_denied: bool,
@@ -210,6 +212,7 @@ impl Call {
             is_head: method == Some(b"HEAD"),
             is_tunnel,
             is_upgrade,
+            accepted_at: None,
             awaits_continue: protocol == Protocol::Http1 && !request_ended && request.contains(Known::Expect),
             fields_bytes: 0,
             request,
@@ -288,6 +291,13 @@ impl Call {
         if let Some(route) = &mut self.route {
             route.request_ms = u32::try_from((now - self.started).as_millis()).unwrap_or(u32::MAX);
         }
+    }
+
+    /// Returns the latency of a call that ends now: the time until the end of its response. For a tunnel or an upgrade,
+    /// the time until the server accepted it, because its client and its server then use it for as long as they like.
+    #[inline]
+    pub(crate) fn latency(&self, now: Instant) -> Duration {
+        self.accepted_at.unwrap_or(now).saturating_duration_since(self.started)
     }
 
     /// Returns how long the endpoint of an attempt has had the whole request. `sent` is the time at which the attempt

@@ -167,7 +167,7 @@ impl Relay {
         };
         let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
         let ending = call.recorded_ending(ending, now);
-        let latency = now - call.started;
+        let (latency, duration) = (call.latency(now), now - call.started);
         // An opaque connection lasts as long as the application keeps it, so its duration is no latency.
         let timed = (call.protocol != Protocol::Opaque).then_some(latency);
         let is_traced = call.trace.is_some();
@@ -220,7 +220,7 @@ impl Relay {
             finish_picks(call, cluster, now, (ending, grpc_status));
         }
         if self.access_log.is_on() || self.taps.is_open() {
-            self.log_access(id, ending, (class, grpc_status), latency);
+            self.log_access(id, ending, (class, grpc_status), duration);
         }
         if is_traced {
             self.finish_trace(id, ending, (class, grpc_status));

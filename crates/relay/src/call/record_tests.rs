@@ -443,3 +443,30 @@ fn an_answer_that_the_server_cuts_off_has_the_status_that_the_client_got_and_a_r
     let [response]: [String; 1] = samples(&relay, "response_total").try_into().expect("one response");
     assert!(response.ends_with(r#",classification="failure",status_code="200",grpc_status=""} 1"#), "{response}");
 }
+
+/// Returns the sum of all samples of a metric.
+fn sum(relay: &Relay, metric: &str) -> f64 {
+    let value = |sample: &String| sample.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+    samples(relay, metric).iter().map(|sample| value(sample).expect("a number")).sum()
+}
+
+#[test]
+fn the_latency_of_an_upgrade_ends_when_the_server_accepts_it() {
+    let mesh = mesh_of(service("cart", &["10.0.0.9"]) + &route("[{backendRefs: [{name: cart, port: 80}]}]"));
+    let mut relay = relay(1, mesh, false);
+    let asked = b"GET / HTTP/1.1\r\nhost: cart.shop\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    call(&mut relay, 1, outbound(), None, asked.to_vec());
+    let endpoint = LinkId::Endpoint(connect_endpoint(&mut relay));
+    relay.set_now(relay.now + Duration::from_millis(7));
+    relay.receive(endpoint, b"HTTP/1.1 101 -\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    relay.set_now(relay.now + Duration::from_secs(3_600));
+    relay.receive_end(endpoint);
+    let metrics = [
+        ("response_latency_ms_sum", 7.0),
+        ("leno_method_duration_seconds_sum", 0.007),
+        ("outbound_http_route_request_duration_seconds_sum", 0.007),
+    ];
+    for (metric, latency) in metrics {
+        assert!((sum(&relay, metric) - latency).abs() < 1e-6, "{metric}: {:?}", samples(&relay, metric));
+    }
+}

@@ -181,7 +181,7 @@ impl Relay {
         call.due.call_off(Due::Hedge);
         call.http_status = status_seen(fields);
         if call.is_tunnel {
-            call.lift_limits_of_tunnel();
+            call.tunnel_answered(now);
         }
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {

@@ -290,7 +290,7 @@ impl ClusterState {
             }
             _ => MethodOutcome::answered(call.http_status, grpc_status),
         };
-        let duration = now - call.started;
+        let duration = call.latency(now);
         series.ended(outcome, duration);
         series.request_messages.add(call.request_messages.take_new().into());
         series.response_messages.add(call.response_messages.take_new().into());
