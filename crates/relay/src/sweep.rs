@@ -332,24 +332,31 @@ impl Relay {
         self.metrics.waiting_calls.set(waiting_calls);
     }
 
-    /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
+    /// Logs once that calls wait because all connections to their endpoint are in use, as many as the limit allows.
+    /// Returns the number of waiting calls.
     fn tell_of_waiting(&mut self, id: PoolId) -> u64 {
         let Some(pool) = self.pools.get(id) else { return 0 };
         let Some(state) = self.targets.get(pool.cluster) else { return 0 };
-        let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
+        let most = pool.max_connections(&state.cluster.settings, &self.limits.relay);
         let first = self.pools.first_waiting(id).and_then(|id| self.calls.attempt(id));
         let is_long = first.is_some_and(|attempt| self.now - attempt.since >= TELL_AFTER);
         let waiting = pool.waiting().len();
-        if pool.key.hop.is_shared() && is_long && pool.connections().len() >= most && !pool.wait_is_told {
-            let connections = pool.connections().iter().filter_map(|id| self.pools.upstream(id));
-            let streams: usize = connections.map(|upstream| upstream.link.codec.stream_count()).sum();
-            tracing::warn!(
-                "{waiting} calls wait for {} at {}: it grants {streams} streams on {most} connections, and all of them are \
-                 open; raise its limit of concurrent streams or the annotation leno.dev/max-connections-per-endpoint, or add \
-                 endpoints",
-                state.target,
-                pool.address
-            );
+        if is_long && pool.connections().len() >= most && !pool.wait_is_told {
+            let (target, address) = (&state.target, pool.address);
+            if pool.key.hop.is_shared() {
+                let connections = pool.connections().iter().filter_map(|id| self.pools.upstream(id));
+                let streams: usize = connections.map(|upstream| upstream.link.codec.stream_count()).sum();
+                tracing::warn!(
+                    "{waiting} calls wait for {target} at {address}: it grants {streams} streams on {most} connections, and \
+                     all of them are open; raise its limit of concurrent streams or the annotation \
+                     leno.dev/max-connections-per-endpoint, or add endpoints"
+                );
+            } else {
+                tracing::warn!(
+                    "{waiting} calls wait for {target} at {address}: each of its {most} connections carries one call, and all \
+                     of them are in use; raise the limit max_unshared_connections_per_endpoint, or add endpoints"
+                );
+            }
             if let Some(pool) = self.pools.get_mut(id) {
                 pool.wait_is_told = true;
             }

@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use leno_http2::Connection;
 
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    TO_CART, begin_to_connect, client, connect, connect_endpoint, establish_http2, fields, flush, http2_caller,
+    TO_CART, begin_to_connect, call, client, connect, connect_endpoint, establish_http2, fields, flush, http2_caller,
     is_open, mesh_of, outbound, read, relay, service, sweep, upgraded,
 };
 use crate::pool::pools::tests::upstream;
@@ -222,6 +224,22 @@ fn both_ends_of_an_upgraded_connection_may_leave_their_sockets_unread_for_any_ti
     sweep(&mut relay, long * 2);
     assert!(is_open(&mut relay, upstream));
     assert!(!relay.link(client).expect("it is open").is_closing());
+}
+
+#[test]
+fn calls_that_wait_because_upgraded_connections_use_up_the_limit_are_logged() {
+    let (mut relay, _, upstream) = upgraded();
+    Arc::make_mut(&mut relay.limits).relay.max_unshared_connections_per_endpoint = 1;
+    call(&mut relay, 1, outbound(), None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
+    let told = |relay: &Relay| {
+        let LinkId::Endpoint(upstream) = upstream else { return false };
+        let pool = relay.pools.upstream(upstream).expect("it is open").pool;
+        relay.pools.get(pool).expect("it has a connection").wait_is_told
+    };
+    let opens = relay.take_effects().iter().any(|effect| matches!(effect, Effect::Connect { .. }));
+    assert!(!opens && !told(&relay));
+    sweep(&mut relay, TELL_AFTER + Duration::from_secs(1));
+    assert!(told(&relay));
 }
 
 /// Returns a relay, and the connection of an HTTP/1 client that closes after its response. The client has not read

@@ -30,17 +30,14 @@ impl Relay {
     /// - A connection has failed recently, so the pool pauses. If the pool has no connection left that takes calls, the
     ///   attempts in its queue fail.
     pub(crate) fn connect(&mut self, id: PoolId) {
-        let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(pool) = self.pools.get(id) else { return };
         if pool.is_backing_off(self.now) {
             return self.fail_waiting(id);
         }
         let Some(state) = self.targets.get(pool.cluster).certain() else { return };
         let Some(member) = state.member(pool.key.endpoint).certain() else { return };
-        let (most, useful) = match pool.key.hop.is_shared() {
-            true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
-            false => (most_unshared, pool.waiting().len()),
-        };
+        let most = pool.max_connections(&state.cluster.settings, &self.limits.relay);
+        let useful = if pool.key.hop.is_shared() { 1 } else { pool.waiting().len() };
         if pool.connecting() >= useful || pool.connections().len() >= most || pool.is_pausing(self.now) {
             return;
         }

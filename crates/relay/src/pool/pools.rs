@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use leno_model::settings::Settings;
+
 use crate::call::attempt::AttemptId;
 use crate::call::reply::ProxyError;
 use crate::inventory::Entries;
@@ -73,6 +75,14 @@ impl Pool {
     /// Returns whether a connection is established.
     pub(crate) fn is_connected(&self) -> bool {
         self.connections.len() > self.connecting
+    }
+
+    /// Returns the maximum number of connections of the pool. `settings` are those of its cluster.
+    pub(crate) fn max_connections(&self, settings: &Settings, relay: &RelayLimits) -> usize {
+        match self.key.hop.is_shared() {
+            true => settings.max_connections_per_endpoint.into(),
+            false => relay.max_unshared_connections_per_endpoint as usize,
+        }
     }
 
     /// Returns the attempts that wait for a connection.
