@@ -30,6 +30,13 @@ impl Connection {
         Some(Event::Data { stream, token, bytes, end_stream })
     }
 
+    /// Sets how much content the caller may hold unreleased from now on, in bytes. The window is at least one byte, and at
+    /// most [`Limits::content_window_bytes`](crate::Limits::content_window_bytes).
+    pub fn limit_content(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.content_window_bytes = bytes.min(self.limits.content_window_bytes).max(1);
+    }
+
     /// Releases `bytes` of content that the caller has received and processed.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         if let Some(exchange) = self.exchange_mut(stream) {

@@ -58,6 +58,8 @@ enum Input {
 pub struct Connection {
     role: Role,
     limits: Arc<Limits>,
+    /// Largest amount of content that the caller may hold unreleased now ([`Connection::limit_content`]), in bytes.
+    content_window_bytes: u32,
     input: Input,
     /// The buffered beginning of an incomplete header section, chunk size line or trailer section.
     incomplete: Incomplete,
@@ -100,6 +102,7 @@ impl Connection {
     pub fn new(role: Role, limits: Arc<Limits>, _now: Instant) -> Self {
         Self {
             role,
+            content_window_bytes: limits.content_window_bytes,
             limits,
             input: Input::Head,
             incomplete: Incomplete::default(),
@@ -307,7 +310,7 @@ impl Connection {
     /// Number of content bytes that may still be passed to the caller before the caller must release content.
     fn content_room(&self) -> usize {
         let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
-        (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)
+        (self.content_window_bytes as usize).saturating_sub(held_bytes)
     }
 }
 

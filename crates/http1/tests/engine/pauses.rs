@@ -35,6 +35,23 @@ fn an_answer_before_the_end_of_the_request_lets_the_request_come_to_its_end() {
 }
 
 #[test]
+fn the_caller_can_lower_the_amount_of_unreleased_content() {
+    let limits = Limits { content_window_bytes: 10, ..Limits::server() };
+    let mut server = Endpoint::new(Role::Server, limits);
+    server.releases = false;
+    server.http1.limit_content(4);
+    server.feed(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\n\r\nabcdefghijklmnopqrstuvwxyz");
+    assert_eq!(server.take()[1..], [content("abcd", false)]);
+    assert!(server.http1.is_paused());
+    for (bytes, more) in [(6, "ef"), (usize::MAX, "ghij"), (0, "")] {
+        server.http1.limit_content(bytes);
+        server.feed(b"");
+        let wanted = if more.is_empty() { Vec::new() } else { vec![content(more, false)] };
+        assert_eq!(server.take(), wanted, "{bytes}");
+    }
+}
+
+#[test]
 fn content_that_is_not_released_holds_the_input_back() {
     let limits = Limits { content_window_bytes: 10, ..Limits::server() };
     for (framing, bytes) in [

@@ -38,8 +38,14 @@ impl Connection {
     /// returns the credit for padding. The engine merges small credits: it sends a WINDOW_UPDATE once it owes half of
     /// the receive window (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
+        self.release_within(key, bytes, usize::MAX);
+    }
+
+    /// Like [`Connection::release`], but the stream's receive window does not grow above `window_bytes`. A window that is
+    /// larger already keeps its size.
+    pub fn release_within(&mut self, key: StreamKey, bytes: usize, window_bytes: usize) {
         self.streams.count_released(key, bytes);
-        self.announce_credit(key);
+        self.announce_credit_within(key, u32::try_from(window_bytes).unwrap_or(u32::MAX));
     }
 
     pub(super) fn release_padding(&mut self, key: StreamKey, bytes: u32) {
@@ -50,6 +56,10 @@ impl Connection {
     }
 
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
+        self.announce_credit_within(key, u32::MAX);
+    }
+
+    fn announce_credit_within(&mut self, key: StreamKey, window_bytes: u32) {
         let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
         let most_grown = if self.out.saves_memory() { 0 } else { max_grown_window_bytes };
         let room = most_grown.saturating_sub(self.streams.grown_bytes());
@@ -58,6 +68,7 @@ impl Connection {
             return;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
+        let most = most.min(window_bytes);
         // Grow the window only if the caller has released all content. If the caller still holds content, the caller is
         // the bottleneck, and a larger window would not help.
         let growth = if stream.unreleased == 0 {

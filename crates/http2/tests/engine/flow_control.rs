@@ -137,6 +137,23 @@ fn a_window_grows_to_its_limit_while_everything_is_taken() {
 }
 
 #[test]
+fn a_window_grows_no_further_than_the_caller_allows() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    let key = server.key(1);
+    let mut granted = window_updates(&mut server, 1).iter().fold(65_535, |sum, n| sum + i64::from(*n));
+    let mut most = granted;
+    for _ in 0..200 {
+        server.feed(&frames::data(1, &[0; 10_000], false));
+        server.http2.release_within(key, 10_000, 100_000);
+        granted += window_updates(&mut server, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
+        most = most.max(granted);
+    }
+    assert!((65_536..=100_000).contains(&most), "{most}");
+    assert_eq!(server.error, None);
+}
+
+#[test]
 fn windows_together_grow_to_their_limit_and_a_stream_that_ends_leaves_its_part() {
     let mut server = Endpoint::server(Limits { max_grown_window_bytes: 100_000, ..Limits::server() });
     for stream in [1, 3] {

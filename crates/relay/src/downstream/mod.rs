@@ -9,7 +9,7 @@
 //! | `authorize`, `review` | policy: when a call begins, and again when policies change |
 //! | `server_first` | guesses that a silent connection is opaque, with a server that speaks first |
 //! | `dial_again` | ends connections to an address that has died, so that the application dials a new one |
-//! | `tunnel` | the limit on buffered bytes that all streams of a tunnel share |
+//! | `share`, `tunnel` | the limits on buffered bytes that all streams of a client or of a tunnel share |
 
 pub(crate) mod accounts;
 pub(crate) mod authorize;
@@ -20,4 +20,5 @@ pub(crate) mod downstreams;
 pub(crate) mod origin;
 pub(crate) mod review;
 pub(crate) mod server_first;
+pub(crate) mod share;
 pub(crate) mod tunnel;

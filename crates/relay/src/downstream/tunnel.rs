@@ -7,6 +7,7 @@
 
 use crate::Relay;
 use crate::downstream::client::ClientId;
+use crate::downstream::share::equal_share;
 use crate::link::LinkId;
 use crate::link::opaque::MAX_UNRELEASED_BYTES;
 use crate::pool::upstream::UpstreamId;
@@ -15,13 +16,11 @@ use crate::pool::upstream::UpstreamId;
 const FEW_STREAMS: usize = 16;
 /// Maximum number of bytes that each stream may buffer if the tunnel has more than [`FEW_STREAMS`] streams.
 const MANY_STREAMS_BYTES: usize = 64 << 10;
-/// Number of bytes that each stream may always buffer, however many streams the tunnel has.
-const MIN_STREAM_BYTES: usize = 4 << 10;
 
 /// Returns how many bytes each stream of a tunnel may buffer. `max_bytes` is the limit of the whole tunnel.
 fn share_bytes(max_bytes: usize, streams: usize) -> usize {
     let most = if streams <= FEW_STREAMS { MAX_UNRELEASED_BYTES } else { MANY_STREAMS_BYTES };
-    (max_bytes / 2 / streams.max(1)).clamp(MIN_STREAM_BYTES, most)
+    equal_share(max_bytes, streams).min(most)
 }
 
 impl Relay {

@@ -282,6 +282,20 @@ impl Codec {
         }
     }
 
+    /// Releases content of a response, like [`Self::release`]. From now on, about `room_bytes` of the response may wait in
+    /// the proxy, unless the protocol's own limit is lower. In HTTP/2, only keeps the window of the stream from growing
+    /// above `room_bytes`, because the server may use the window that it has.
+    pub(crate) fn release_within(&mut self, stream: StreamKey, bytes: usize, room_bytes: usize) {
+        match self {
+            Self::Http2(http2) => http2.release_within(stream, bytes, room_bytes),
+            Self::Http1(http1) => {
+                http1.limit_content(room_bytes);
+                http1.release(stream, bytes);
+            }
+            Self::Opaque(opaque) => opaque.release(bytes),
+        }
+    }
+
     pub(crate) fn output(&mut self) -> &[u8] {
         for_protocol!(self, codec => codec.output())
     }
