@@ -185,6 +185,16 @@ impl Connection {
         self.role == Role::Server && self.input == Input::Complete
     }
 
+    /// Maximum number of bytes to read from the socket now. If the caller read more content than the connection takes, the
+    /// caller would have to keep the rest, while the peer sends as much again. At least 1, so that the caller notices the
+    /// end of the input.
+    pub fn read_room(&self) -> usize {
+        match self.input {
+            Input::Length(_) | Input::ChunkData(_) | Input::UntilClose | Input::Tunnel => self.content_room().max(1),
+            _ => usize::MAX,
+        }
+    }
+
     /// Sets the token that accompanies every later event of the exchange.
     pub fn set_token(&mut self, stream: StreamKey, token: u32) {
         if let Some(exchange) = self.exchange_mut(stream) {

@@ -42,9 +42,15 @@ fn responses_of_http1_servers_wait_within_their_shares_and_none_is_reset() {
         relay.connected(id);
         flush(&mut relay, LinkId::Endpoint(id));
     }
-    let answer = [&b"HTTP/1.1 200 OK\r\ncontent-length: 64000\r\n\r\n"[..], &[0; 64_000][..]].concat();
     for &id in &upstreams {
-        relay.receive(LinkId::Endpoint(id), &answer);
+        let upstream = LinkId::Endpoint(id);
+        relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 64000\r\n\r\n");
+        assert_eq!(
+            relay.begin_read(upstream),
+            Some(LIMIT / 2 / CALLS),
+            "the relay does not read what it would have to keep"
+        );
+        relay.receive(upstream, &[0; 64_000]);
     }
     let queued_bytes = relay.link(client).expect("it is open").codec.queued_bytes();
     assert!((1..=LIMIT / 2).contains(&queued_bytes), "{queued_bytes}");

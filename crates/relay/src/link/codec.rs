@@ -138,7 +138,8 @@ impl Codec {
     /// notices the end of the input.
     pub(crate) fn read_room(&self) -> usize {
         match self {
-            Self::Http2(_) | Self::Http1(_) => usize::MAX,
+            Self::Http2(_) => usize::MAX,
+            Self::Http1(http1) => http1.read_room(),
             Self::Opaque(opaque) => opaque.read_room().max(1),
         }
     }
