@@ -136,6 +136,35 @@ fn where_only_namespaces_decide_nothing_runs_in_a_meshed_one_without_a_proxy() {
     }
 }
 
+#[test]
+fn where_only_namespaces_choose_the_proxys_image_no_user_changes_it_in_a_running_pod() {
+    let Some(cluster) = Cluster::get() else { return };
+    let _guard = Guard::new(&cluster, &["webhook.namespaceOnly=[leno.dev/proxy-image]"]);
+    cluster.namespace("guarded-image");
+    cluster.kubectl(&["annotate", "namespace", "guarded-image", "--overwrite", "leno.dev/inject=enabled"]);
+    let init_containers = json!([{"name": "leno-init", "image": "i"}, {"name": "leno-proxy", "image": "i"}]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": "guarded-image"},
+        "spec": {"initContainers": init_containers, "containers": [{"name": "app", "image": "app"}]},
+    });
+    cluster.apply(&pod.to_string());
+    let change = |container: &str| {
+        let image = format!("{container}=mine");
+        cluster.try_kubectl(&["-n", "guarded-image", "set", "image", "pod/own", &image])
+    };
+    for container in ["leno-init", "leno-proxy"] {
+        let refused = change(container);
+        let why = text(&refused);
+        assert!(
+            !refused.status.success() && why.contains("the image of the proxy in a running Pod cannot change"),
+            "{why}"
+        );
+    }
+    let changed = change("app");
+    assert!(changed.status.success(), "{}", text(&changed));
+    cluster.kubectl(&["-n", "guarded-image", "delete", "pod", "own", "--force", "--grace-period=0"]);
+}
+
 fn deployment(namespace: &str) -> String {
     format!(
         "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, namespace: {namespace}}}, spec: {{

@@ -178,6 +178,30 @@ fn the_guard_knows_a_windows_pod_by_the_fields_that_the_injector_reads() {
 }
 
 #[test]
+fn the_guard_keeps_the_image_of_a_running_proxy_if_only_namespaces_choose_the_image() {
+    let guard = |reserved: &str| {
+        let objects = rendered(&[&format!("webhook.namespaceOnly=[{reserved}]")], false).expect("it renders");
+        let spec = &find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"];
+        let validations = spec["validations"].as_array().expect("a list").iter();
+        let expressions: Vec<String> =
+            validations.map(|one| one["expression"].as_str().expect("text").to_owned()).collect();
+        (spec["matchConstraints"]["resourceRules"][0]["operations"].clone(), expressions)
+    };
+    let (operations, without) = guard("leno.dev/inject");
+    assert_eq!((operations, without.len()), (json!(["CREATE"]), 1));
+    let (operations, with) = guard("leno.dev/inject, leno.dev/proxy-image");
+    assert_eq!(operations, json!(["CREATE", "UPDATE"]));
+    // A running Pod without a proxy can still change.
+    assert_eq!(with[0], format!("request.operation == 'UPDATE' || {}", without[0]));
+    assert!(
+        with[1].starts_with("request.operation != 'UPDATE' || !has(object.spec.initContainers) || "),
+        "{}",
+        with[1]
+    );
+    assert_eq!(with.len(), 2);
+}
+
+#[test]
 fn neither_the_injector_nor_the_guard_looks_at_static_pods() {
     for sets in [&[][..], &["webhook.namespaceOnly=[leno.dev/inject]"]] {
         let objects = rendered(sets, false).expect("it renders");
@@ -669,7 +693,7 @@ fn helm_renders_the_same_objects() {
         (&["control.externalAuthority=true"], false),
         (&[r#"monitoring.labels={"release":"prom"}"#, "monitoring.enabled=true"], false),
         (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
-        (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/opaque-ports"]"#, "guard.enabled=true"], false),
+        (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/proxy-image"]"#, "guard.enabled=true"], false),
         (&[r#"webhook.excludedNamespaces=["ci","build"]"#, "proxy.shutdownGrace=60m"], false),
     ];
     for (sets, is_ha) in cases {
