@@ -263,6 +263,14 @@ fn a_copy_without_labels_gets_the_label_of_injected_pods() {
     let mut copy = pod.clone();
     copy["metadata"].as_object_mut().expect("metadata").remove("labels");
     assert_eq!(patched(&copy, &options(&[])), pod);
+    // The label names the containers that the Pod has, not those that its annotation asks for.
+    let mut pod = stored();
+    pod["metadata"]["annotations"] = json!({INJECT: "grpc"});
+    let decision = decide(&pod, &options(&[])).expect("no mistakes");
+    assert_eq!(decision.outcome, Outcome::Skipped(Skipped::HasProxy));
+    let mut copy = pod.clone();
+    copy["metadata"].as_object_mut().expect("metadata").remove("labels");
+    assert_eq!(patched(&copy, &options(&[])), pod);
 }
 
 #[test]

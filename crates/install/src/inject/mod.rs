@@ -38,6 +38,9 @@ use crate::annotations::{INJECT, Mistake, label, ours, unknown};
 use crate::names::{GRPC, INIT, POD_SECURITY, PROXY};
 use crate::patch::Operation;
 
+/// The value of the injector's label on a Pod with a proxy.
+const PROXY_LABEL: &str = "true";
+
 /// The origin of a request to inject a proxy: a user or the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -123,7 +126,7 @@ pub fn inject(
             containers::proxy(&settings, options, template, &probes, &replaced),
         ],
         volumes: vec![containers::volume()],
-        label: "true",
+        label: PROXY_LABEL,
         program: None,
         tcp_probes: replaced,
         admin_port: settings.admin_port,
@@ -168,7 +171,9 @@ fn inject_grpc(
     let additions = grpc::additions(settings, options, template);
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces && asked == Asked::ByAnnotation => {
-            existing::corrected(plan::label_change(template, additions.label).into_iter().collect())
+            // A Pod that brings a whole proxy keeps it, although the annotation asks for the sidecar.
+            let label = if plan.replaces_proxy { PROXY_LABEL } else { additions.label };
+            existing::corrected(plan::label_change(template, label).into_iter().collect())
         }
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),
