@@ -184,6 +184,7 @@ fn the_panel_of_mutual_tls_shows_a_workload_with_only_plaintext_calls() {
             calls("plain", plaintext, "0+15x20"),
             calls("both", mutual, "0+45x20"),
             calls("both", plaintext, "0+15x20"),
+            calls("both", r#"tls="unknown""#, "0+15x20"),
             calls("idle", plaintext, "5+0x20"),
             calls("probed", r#"tls="no_identity", no_tls_reason="probe""#, "0+15x20"),
         ],

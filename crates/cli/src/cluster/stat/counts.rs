@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::peer::is_mutual_tls;
+use super::peer::{is_mutual_tls, is_unsent};
 use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
@@ -134,7 +134,7 @@ impl Counts {
             add(names.calls, &|counts, sample| {
                 counts.calls += sample.value;
                 counts.secure_calls += if is_mutual_tls(sample) { sample.value } else { 0.0 };
-                counts.unsent_calls += if sample.label("tls") == "unknown" { sample.value } else { 0.0 };
+                counts.unsent_calls += if is_unsent(sample) { sample.value } else { 0.0 };
             });
             add(names.responses, &|counts, sample| {
                 let class = sample.label("classification");

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::counts::{Counts, DENIED, Figures, ONLY_INBOUND, TRAFFIC, rare};
-use super::peer::{View, caller_name, is_mutual_tls};
+use super::peer::{View, caller_name, is_mutual_tls, is_unsent};
 use super::{Measurement, span};
 use crate::cluster::prometheus::Wanted;
 use crate::cluster::source::{Measured, Source};
@@ -52,11 +52,12 @@ impl Options {
 }
 
 /// Returns a row for each caller of a group of Pods, the row with the most calls first. A caller that calls with and
-/// without mutual TLS has two rows.
+/// without mutual TLS has two rows. Leaves out calls that were never sent: their series name neither the caller nor the
+/// transport.
 fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let view = View::Inbound(None);
     let counts = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
-        view.has(sample).then(|| (caller_name(sample), is_mutual_tls(sample)))
+        (view.has(sample) && !is_unsent(sample)).then(|| (caller_name(sample), is_mutual_tls(sample)))
     });
     let row = |((client, mutual_tls), counts): ((String, bool), Counts)| Row {
         client,

@@ -11,6 +11,7 @@ fn callers_are_named_by_their_identity_and_the_most_frequent_is_first() {
          request_total{direction=\"inbound\",tls=\"no_identity\",no_tls_reason=\"no_tls_from_remote\"} 280\n\
          request_total{direction=\"inbound\",tls=\"true\",client_id=\"\"} 20\n\
          request_total{direction=\"inbound\",tls=\"no_identity\",no_tls_reason=\"probe\"} 100\n\
+         request_total{direction=\"inbound\",tls=\"unknown\"} 100\n\
          inbound_http_authz_deny_total{tls=\"no_identity\",no_tls_reason=\"no_tls_from_remote\",authz_name=\"a\"} 200\n\
          inbound_http_authz_deny_total{tls=\"no_identity\",no_tls_reason=\"no_tls_from_remote\",authz_name=\"b\"} 100\n\
          inbound_http_authz_deny_total{tls=\"true\",client_id=\"spiffe://c/ns/shop/sa/cart\"} 0\n\

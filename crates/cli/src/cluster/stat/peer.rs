@@ -201,6 +201,12 @@ pub(crate) fn is_mutual_tls(sample: &Sample) -> bool {
     sample.label("tls") == "true" && has_identity
 }
 
+/// Whether a series counts calls that the proxy never sent, so that they were neither encrypted nor in plaintext. In an
+/// inbound series, the proxy rejected them without a look at their destination, such as a CONNECT.
+pub(crate) fn is_unsent(sample: &Sample) -> bool {
+    sample.label("tls") == "unknown"
+}
+
 /// Every destination that the proxies have sent calls to, sorted.
 pub(crate) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
     let view = View::Outbound(None);
