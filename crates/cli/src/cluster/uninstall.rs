@@ -20,7 +20,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Resource, ResourceExt};
-use leno_install::annotations::INJECTED_LABEL;
+use leno_install::annotations::{INJECT, INJECTED_LABEL};
 use leno_install::names::{CONTROL_NAMESPACE, GRPC, HELM_RELEASE, PROXY, TRUST_BUNDLE};
 use leno_install::yaml;
 use serde_json::{Value, json};
@@ -178,8 +178,9 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
             "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {} ({shown}); \
-             before you uninstall, run kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
+             before you uninstall, {}, then {}",
             bystanders.meshed.len(),
+            removal(first),
             pods::owner(first).restart(&namespace)
         ));
     }
@@ -210,6 +211,15 @@ fn first_of(names: impl Iterator<Item = String>) -> String {
 fn workload(pod: &Pod) -> String {
     let owner = pods::owner(pod);
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
+}
+
+/// Returns how to remove the annotation that gave the Pod its proxy: the Pod's own annotation, otherwise its namespace's.
+fn removal(pod: &Pod) -> String {
+    let place = if pods::owner(pod).kind == "pod" { "manifest" } else { "Pod template" };
+    match pod.annotations().contains_key(INJECT) {
+        true => format!("remove the annotation {INJECT} from the {place} of {}", workload(pod)),
+        false => format!("run kubectl annotate namespace {} {INJECT}-", pod.namespace().unwrap_or_default()),
+    }
 }
 
 /// Finds the installation's objects that have at least one of `labels`.

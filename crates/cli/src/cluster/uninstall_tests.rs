@@ -90,6 +90,34 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
 }
 
 #[test]
+fn the_warning_names_the_place_of_the_annotation() {
+    let line = |owners: Value| {
+        let annotations = json!({"leno.dev/inject": "enabled"});
+        let metadata =
+            json!({"name": "web-1", "namespace": "shop", "annotations": annotations, "ownerReferences": owners});
+        let pod = serde_json::from_value(json!({"metadata": metadata})).expect("a Pod");
+        let bystanders = Bystanders { meshed: vec![pod], policies: Vec::new() };
+        warnings(&[found("Namespace", None, "leno")], &bystanders).concat()
+    };
+    let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1", "controller": true});
+    let of_set = line(json!([set]));
+    assert!(
+        of_set.ends_with(
+            "before you uninstall, remove the annotation leno.dev/inject from the Pod template of statefulset shop/web, \
+             then kubectl rollout restart -n shop statefulset/web"
+        ),
+        "{of_set}"
+    );
+    let alone = line(json!([]));
+    assert!(
+        alone.contains(
+            "remove the annotation leno.dev/inject from the manifest of pod shop/web-1, then kubectl delete pod"
+        ),
+        "{alone}"
+    );
+}
+
+#[test]
 fn the_control_planes_own_pods_are_no_pods_that_stay_with_a_proxy() {
     let pod = |namespace: &str, name: &str, sidecar: &str| {
         let metadata = json!({"namespace": namespace, "labels": {"app.kubernetes.io/name": name}});

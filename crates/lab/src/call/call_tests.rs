@@ -31,6 +31,7 @@ async fn a_server_that_is_not_there_is_called_until_it_is() {
     call(&options(&address.to_string()), pending(), &mut output).await.expect("failed calls are counted");
     let line = String::from_utf8(output).expect("text");
     assert!(line.contains(" failed; the last with Unavailable: ") && !line.contains(", 0 failed"), "{line}");
+    assert!(line.contains(": Connection refused "), "{line}");
 }
 
 #[test]
@@ -84,10 +85,10 @@ fn a_line_has_the_share_of_each_server_and_why_calls_failed() {
     for server in ["echo-1", "echo-1", "echo-1", "echo-slow"] {
         count.note(Outcome::Answered { server: server.to_owned(), latency: Duration::from_millis(2) });
     }
-    count.note(Outcome::Failed("Unavailable: no\nserver".to_owned()));
+    count.note(Outcome::Failed("Unavailable: the Service's\n\"server\"".to_owned()));
     assert_eq!(
         count.line(Duration::from_secs(10)),
-        "10 s: 5 calls, 1 failed; the last with Unavailable: no\\nserver; p50 2.0 ms, p99 2.0 ms; echo-1 75.0 %, echo-slow 25.0 %"
+        "10 s: 5 calls, 1 failed; the last with Unavailable: the Service's\\n\"server\"; p50 2.0 ms, p99 2.0 ms; echo-1 75.0 %, echo-slow 25.0 %"
     );
     assert_eq!(Count::default().line(Duration::from_secs(1)), "1 s: 0 calls, 0 failed");
 }

@@ -63,7 +63,7 @@ impl Count {
     /// Returns the text for the last failure. A server may have sent the reason, so escape it: a line break in it must
     /// not add a line to the output.
     fn last_failure(&self) -> Option<String> {
-        self.failure.as_ref().map(|why| format!("the last with {}", why.escape_debug()))
+        self.failure.as_ref().map(|why| format!("the last with {}", printable(why)))
     }
 
     /// Returns the line that reports the calls of the last `time`.
@@ -76,9 +76,21 @@ impl Count {
             parts.push(format!("p50 {:.1} ms, p99 {:.1} ms", ms(0.5), ms(0.99)));
             let share = |count: u64| format!("{:.1} %", count as f64 * 100.0 / answered as f64);
             let others = (self.others > 0).then(|| format!("others {}", share(self.others)));
-            let servers = self.servers.iter().map(|(name, count)| format!("{} {}", name.escape_debug(), share(*count)));
+            let servers = self.servers.iter().map(|(name, count)| format!("{} {}", printable(name), share(*count)));
             parts.push(servers.chain(others).collect::<Vec<_>>().join(", "));
         }
         parts.join("; ")
     }
+}
+
+/// Escapes characters that a terminal does not show as they are, such as line breaks, and keeps quotes.
+fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character {
+            '\'' | '"' => shown.push(character),
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown
 }

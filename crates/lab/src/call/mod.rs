@@ -6,15 +6,17 @@
 
 mod count;
 
+use std::error::Error as _;
 use std::io::{self, Write};
+use std::iter::successors;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
-use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
 
 use crate::echo::proto::EchoRequest;
 use crate::echo::proto::echo_client::EchoClient;
@@ -125,7 +127,18 @@ async fn one(mut client: EchoClient<Channel>) -> Outcome {
     request.set_timeout(CALL_MAX);
     match client.unary(request).await {
         Ok(answer) => Outcome::Answered { server: answer.into_inner().server, latency: start.elapsed() },
-        Err(status) => Outcome::Failed(format!("{:?}: {}", status.code(), status.message())),
+        Err(status) => Outcome::Failed(reason(&status)),
+    }
+}
+
+/// Returns the code, the message and the root cause of a failure. If a connection fails, the message names only the failed
+/// step, such as the TCP connect. A status that a server sent has no cause.
+fn reason(status: &Status) -> String {
+    let (code, message) = (status.code(), status.message());
+    let cause = successors(status.source(), |&error| error.source()).last().map(ToString::to_string);
+    match cause.filter(|cause| !message.contains(cause.as_str())) {
+        Some(cause) => format!("{code:?}: {message}: {cause}"),
+        None => format!("{code:?}: {message}"),
     }
 }
 
