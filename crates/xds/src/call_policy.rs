@@ -4,9 +4,10 @@
 //! Each part has its own facts. Two of them are the object that sets the part ([`SET_BY`]) and the part's mode
 //! ([`MODE`]).
 //!
-//! A newer control plane may write a part in a form that the proxy does not know. If the part is not a time limit, the
-//! proxy leaves the part out. An error would reject the whole resource, and all calls to a Service would fail in a proxy
-//! that has no earlier version of the resource.
+//! A newer control plane may write a part in a form that the proxy does not know. If the part is a retry policy, a
+//! hedging policy or objectives, the proxy leaves the part out. An error would reject the whole resource, and all calls
+//! to a Service would fail in a proxy that has no earlier version of the resource. A retry budget in an unknown form
+//! allows no retry: without the budget, the default budget would apply, which may allow more retries.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -116,14 +117,18 @@ pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
     })
 }
 
-/// Reads the retry budget of a cluster; `None` if there is none, or if it cannot be read.
+/// Reads the retry budget of a cluster; `None` if there is none. A budget that cannot be read allows no retry.
 pub(crate) fn budget(facts: &Facts, cluster: &str) -> Option<Setting<BudgetSettings>> {
-    let budget = BudgetSettings {
-        percent: number(facts, BUDGET, 0..=100)?,
-        interval: milliseconds(facts, BUDGET_INTERVAL).ok()?.unwrap_or_default(),
-        min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0..=u32::MAX)?,
+    facts.get(BUDGET)?;
+    let read = || {
+        Some(BudgetSettings {
+            percent: number(facts, BUDGET, 0..=100)?,
+            interval: milliseconds(facts, BUDGET_INTERVAL).ok()?.unwrap_or_default(),
+            min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0..=u32::MAX)?,
+        })
     };
-    Some(setting(facts, BUDGET, budget, cluster))
+    let no_retry = BudgetSettings { percent: 0, min_per_second: 0, ..BudgetSettings::default() };
+    Some(setting(facts, BUDGET, read().unwrap_or(no_retry), cluster))
 }
 
 /// Reads the objectives of a cluster; `None` if there are none, or if they cannot be read.
@@ -146,22 +151,29 @@ fn retry(facts: &Facts) -> Option<Retry> {
     let mut http_codes: Vec<u16> = list(facts, RETRY_HTTP_CODES)?;
     http_codes.sort_unstable();
     let grpc_codes: Vec<u8> = list(facts, RETRY_GRPC_CODES)?;
-    let attempts: u8 = number(facts, RETRIES, 1..=u8::MAX)?;
+    let attempts = attempts(facts, RETRIES, RETRIES_MAX)?;
     let backoff = milliseconds(facts, RETRY_BACKOFF).ok()??;
     Some(Retry {
-        attempts: attempts.min(RETRIES_MAX),
+        attempts,
         backoff: backoff.min(BACKOFF_MAX),
         http_codes: http_codes.into(),
         grpc_codes: grpc_codes.into_iter().fold(GrpcCodes::default(), GrpcCodes::with),
     })
 }
 
-/// Reads the conditions for hedging; `None` if there are none, or if they cannot be read.
+/// Reads the conditions for hedging; `None` if there are none, or if they cannot be read. Lowers the number of hedges to
+/// the proxy's limit.
 fn hedge(facts: &Facts) -> Option<Hedge> {
     let methods: Vec<Repeatable> = list(facts, HEDGE_METHODS)?;
-    let attempts = number(facts, HEDGE, 1..=HEDGES_MAX)?;
+    let attempts = attempts(facts, HEDGE, HEDGES_MAX)?;
     let delay = facts.get(HEDGE_DELAY)?.parse().ok()?;
     (methods.len() <= REPEATABLE_MAX).then(|| Hedge { attempts, delay, methods: methods.into() })
+}
+
+/// Reads a number of further attempts, which is at least 1, and lowers it to `max`.
+fn attempts(facts: &Facts, name: &str, max: u8) -> Option<u8> {
+    let attempts: u32 = number(facts, name, 1..=u32::MAX)?;
+    Some(u8::try_from(attempts).map_or(max, |attempts| attempts.min(max)))
 }
 
 /// Lists values, separated by commas.

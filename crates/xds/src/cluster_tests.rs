@@ -5,7 +5,7 @@ use leno_model::traffic::{Mode, Setting};
 use prost::Message;
 
 use super::{has_same_peers, read, write};
-use crate::facts::{BALANCER, BUDGET, Facts};
+use crate::facts::{BALANCER, BUDGET, BUDGET_INTERVAL, BUDGET_MIN_PER_SECOND, Facts};
 use crate::fixtures::{ENVOY, GRPC, cluster, endpoint, meshed};
 use crate::pb::cluster::Cluster;
 use crate::pb::cluster::cluster::LbPolicy;
@@ -149,11 +149,33 @@ fn a_cluster_of_another_control_plane_is_read_by_its_usual_fields() {
 fn a_balancer_and_a_budget_of_a_newer_control_plane_do_not_make_a_cluster_unreadable() {
     let budget =
         Setting { value: BudgetSettings::default(), mode: Mode::Enforce, set_by: "TrafficPolicy shop/echo".into() };
-    let mut written = write(&leno_model::mesh::Cluster { retry_budget: Some(budget), ..cluster("echo") }, ENVOY);
+    let mut written =
+        write(&leno_model::mesh::Cluster { retry_budget: Some(budget.clone()), ..cluster("echo") }, ENVOY);
     let facts = Facts::from_metadata(written.metadata.as_ref());
     written.metadata = facts.with(BALANCER, "ring-hash").with(BUDGET, "0.5").metadata();
-    let read = read(&written.encode_to_vec()).expect("the proxy ignores what it does not know");
-    assert_eq!((read.balancer, read.retry_budget), (Policy::LeastRequest, None), "the balancer that Envoy gets");
+    let changed = read(&written.encode_to_vec()).expect("a Cluster");
+    assert_eq!(changed.balancer, Policy::LeastRequest, "the balancer that Envoy gets");
+    let no_retry = BudgetSettings { percent: 0, min_per_second: 0, ..BudgetSettings::default() };
+    assert_eq!(changed.retry_budget, Some(Setting { value: no_retry, ..budget }), "not the looser default");
+    written.lb_policy = LbPolicy::RingHash.into();
+    let changed = read(&written.encode_to_vec()).expect("a Cluster");
+    assert_eq!(changed.balancer, Policy::Latency, "Envoy's balancer is unknown too");
+}
+
+#[test]
+fn an_unreadable_part_of_a_budget_allows_no_retry_and_keeps_its_mode() {
+    let budget =
+        Setting { value: BudgetSettings::default(), mode: Mode::Audit, set_by: "TrafficPolicy shop/echo".into() };
+    let written = write(&leno_model::mesh::Cluster { retry_budget: Some(budget.clone()), ..cluster("echo") }, ENVOY);
+    let facts = || Facts::from_metadata(written.metadata.as_ref());
+    let budget_of = |facts: Facts| crate::call_policy::budget(&facts, "echo");
+    assert_eq!(budget_of(facts()), Some(budget.clone()));
+    let no_retry = BudgetSettings { percent: 0, min_per_second: 0, ..BudgetSettings::default() };
+    for fact in [BUDGET_INTERVAL, BUDGET_MIN_PER_SECOND] {
+        let expected = Setting { value: no_retry, ..budget.clone() };
+        assert_eq!(budget_of(facts().with(fact, "many")), Some(expected), "{fact}");
+    }
+    assert_eq!(budget_of(Facts::default()), None);
 }
 
 #[test]

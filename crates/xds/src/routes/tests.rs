@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use leno_model::mesh::{ClusterKey, Mesh};
 use leno_model::route::RouteTable;
-use leno_model::traffic::{CallPolicy, RETRIES_MAX};
+use leno_model::traffic::{CallPolicy, HEDGES_MAX, RETRIES_MAX};
 use prost::Message;
 
 use super::{read, write, write_mesh};
-use crate::facts::{Facts, HEDGE_DELAY, RETRIES, RETRY_GRPC_CODES};
+use crate::facts::{Facts, HEDGE, HEDGE_DELAY, RETRIES, RETRY_GRPC_CODES};
 use crate::fixtures::mesh;
 use crate::pb::core::HeaderValueOption;
 use crate::pb::route::redirect_action::PathRewriteSpecifier;
@@ -393,9 +393,11 @@ fn retries_and_hedging_of_a_newer_control_plane_do_not_make_routes_unreadable() 
     let unknown = calls(&|facts| facts.with(RETRY_GRPC_CODES, "14,unavailable").with(HEDGE_DELAY, "twice p95"));
     assert_eq!((unknown.retry, unknown.hedge), (None, None));
     assert_eq!(unknown.request_timeout.map(|limit| limit.value.after), Some(Duration::from_secs(2)));
-    let many = calls(&|facts| facts.with(RETRIES, "200"));
-    assert_eq!(many.retry.map(|retry| retry.value.attempts), Some(RETRIES_MAX));
-    assert!(many.hedge.is_some());
+    for many in ["200", "70000"] {
+        let lowered = calls(&|facts| facts.with(RETRIES, many).with(HEDGE, many));
+        assert_eq!(lowered.retry.map(|retry| retry.value.attempts), Some(RETRIES_MAX), "{many}");
+        assert_eq!(lowered.hedge.map(|hedge| hedge.value.attempts), Some(HEDGES_MAX), "{many}");
+    }
 }
 
 #[test]
