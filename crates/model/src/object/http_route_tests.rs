@@ -457,6 +457,10 @@ fn parents_are_checked() {
             "[{group: '', kind: Service, name: a}, {group: '', kind: Service, name: a, port: 80}]",
             "5: spec.parentRefs[1]: the same as spec.parentRefs[0]; remove it, or give both a port or a sectionName",
         ),
+        (
+            "[{group: '', kind: Service, name: a}, {group: core, kind: Service, name: a}]",
+            "5: spec.parentRefs[1]: the same as spec.parentRefs[0]; remove it, or give both a port or a sectionName",
+        ),
     ] {
         assert_eq!(only_mistake(&with_parents(parents)), line, "{parents}");
     }

@@ -19,7 +19,7 @@ pub struct ParentStatus {
 /// A parent as written in a route. Missing fields are `None`, because a status repeats the reference as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParentRef {
-    /// The API group; empty for Services.
+    /// The API group; empty or `core` for Services.
     pub group: Option<Box<str>>,
     pub kind: Option<Box<str>>,
     /// The namespace as written; `None` stands for the route's namespace.

@@ -170,7 +170,7 @@ impl Attached {
         let place = place_of(route, &parent.spot);
         let kind = parent.reference.kind.as_deref().unwrap_or("Gateway");
         if !parent.lacks_group() {
-            let group = parent.reference.group.as_deref().filter(|group| *group != GROUP);
+            let group = parent.reference.group.as_deref().filter(|group| !group.is_empty() && *group != GROUP);
             let of_group = group.map(|group| format!(" of {group}")).unwrap_or_default();
             let what = format!(
                 "ignored: it is a {kind}{of_group}, and the mesh routes calls only to Services, whose group is empty"

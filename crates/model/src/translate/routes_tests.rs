@@ -213,12 +213,13 @@ fn a_parent_that_is_not_there_is_not_matched() {
 
 #[test]
 fn a_parent_of_another_kind_has_no_status_here() {
-    let translation = with(&[http("shop/a", &format!("{{name: gate}}, {CART}"), "[{}]")]);
-    assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
-    let what = "ignored: it is a Gateway, and the mesh routes calls only to Services, whose group is empty";
-    assert!(
-        lines(&translation.notices).contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}"))
-    );
+    for gate in ["{name: gate}", "{group: '', name: gate}"] {
+        let translation = with(&[http("shop/a", &format!("{gate}, {CART}"), "[{}]")]);
+        assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+        let what = "ignored: it is a Gateway, and the mesh routes calls only to Services, whose group is empty";
+        let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
+        assert!(lines(&translation.notices).contains(&line), "{:?}", translation.notices);
+    }
 }
 
 #[test]

@@ -76,10 +76,11 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
 /// Returns whether two parents overlap. They must refer to the same object. In addition, their ports and sections must
 /// be equal, or one of them must refer to the whole object.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
-    let object = |parent: &ParentRef| {
-        let ParentRef { group, kind, namespace, name, .. } = parent.clone();
-        (group, kind, namespace, name)
-    };
+    fn object(parent: &ParentRef) -> (&str, Option<&str>, Option<&str>, &str) {
+        let ParentRef { group, kind, namespace, name, .. } = parent;
+        let group = group.as_deref().unwrap_or(GROUP);
+        (if is_core(group) { "" } else { group }, kind.as_deref(), namespace.as_deref(), name)
+    }
     let is_whole = |parent: &ParentRef| parent.port.is_none() && parent.section_name.is_none();
     let is_same_port = a.port == b.port && a.section_name == b.section_name;
     object(a) == object(b) && (is_same_port || is_whole(a) || is_whole(b))
