@@ -16,6 +16,10 @@ use crate::protocol::{PortRanges, Protocol, declares_tls};
 use crate::settings::Settings;
 use crate::traffic::Objectives;
 
+/// Maximum number of TCP ports of one Service that the mesh serves. Kubernetes allows about 14,000 ports in one Service,
+/// and each port has its own list of endpoints, its own policies and its own table of routes.
+pub(crate) const PORTS_MAX: usize = 1_024;
+
 /// A Service, reduced to the values that the mesh uses.
 #[derive(Clone, Debug)]
 pub struct Service {
@@ -28,9 +32,11 @@ pub struct Service {
     /// Where calls to the endpoints' own addresses go if the Service is headless. If `None`, calls to a Pod with a
     /// hostname are direct, and others are balanced.
     pub calls_to_endpoints: Option<Headless>,
-    /// The Service's TCP ports; numbers and names are unique. Empty if calls cannot be sent to the Service, for example
-    /// because it is an ExternalName.
+    /// The Service's TCP ports, `PORTS_MAX` at most; numbers and names are unique. Empty if calls cannot be sent to the
+    /// Service, for example because it is an ExternalName.
     pub ports: Box<[ServicePort]>,
+    /// Number of further TCP ports, which the mesh does not serve.
+    pub ports_left_out: usize,
     /// The balancer (annotation `leno.dev/balancer`).
     pub balancer: Policy,
     /// Opaque ports of the Service or of its endpoints: the proxy relays their bytes without inspection (annotation
@@ -62,8 +68,8 @@ pub struct ServicePort {
 impl Service {
     /// Returns a Service with the name, addresses and ports of `newer`, but with the annotation values of `self`.
     pub(super) fn with_spec_of(&self, newer: &Self) -> Self {
-        let Self { identity, cluster_ips, headless, ports, .. } = newer.clone();
-        Self { identity, cluster_ips, headless, ports, ..self.clone() }
+        let Self { identity, cluster_ips, headless, ports, ports_left_out, .. } = newer.clone();
+        Self { identity, cluster_ips, headless, ports, ports_left_out, ..self.clone() }
     }
 }
 
@@ -106,14 +112,14 @@ fn without_effect(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) {
 /// Returns a Service to which calls cannot be sent: an ExternalName, or a Service without ports.
 pub(crate) fn without_ports(metadata: &ObjectMeta, review: &mut Review<'_>) -> Object {
     let identity = identity(metadata, review, is_dns_label, DNS_LABEL_RULE);
-    annotated(identity, (Box::default(), false), Box::default(), metadata, review)
+    annotated(identity, (Box::default(), false), (Box::default(), 0), metadata, review)
 }
 
 /// Returns a Service with these parts and with the values of its annotations.
 fn annotated(
     identity: Identity,
     (cluster_ips, headless): (Box<[IpAddr]>, bool),
-    ports: Box<[ServicePort]>,
+    (ports, ports_left_out): (Box<[ServicePort]>, usize),
     metadata: &ObjectMeta,
     review: &mut Review<'_>,
 ) -> Object {
@@ -126,6 +132,7 @@ fn annotated(
         headless,
         calls_to_endpoints,
         ports,
+        ports_left_out,
         balancer,
         opaque_ports,
         objectives,
@@ -164,11 +171,12 @@ fn cluster_ips(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) -> (Box<
     (ips.into(), headless)
 }
 
-fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[ServicePort]> {
+/// Reads the first [`PORTS_MAX`] TCP ports. Also returns the number of further TCP ports.
+fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> (Box<[ServicePort]>, usize) {
     if ports.is_empty() {
         review.problem("spec.ports", "no ports", "list at least one port");
     }
-    let mut read: Vec<ServicePort> = Vec::new();
+    let (mut read, mut left_out): (Vec<ServicePort>, usize) = Default::default();
     // The index of the first port with each number, and of the first port with each name. Kubernetes does not limit the
     // number of ports: with 14,000 of them, a search through all earlier ports would take seconds.
     let (mut numbers, mut names): (HashMap<u16, usize>, HashMap<&str, usize>) = Default::default();
@@ -198,6 +206,10 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
             let what = format!("{} is the name of spec.ports[{first}] already", quoted(name));
             review.problem(&format!("{field}.name"), what, "use another name");
         }
+        if read.len() == PORTS_MAX {
+            left_out += 1;
+            continue;
+        }
         read.push(ServicePort {
             port: number,
             name: name.into(),
@@ -207,7 +219,7 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
             mark: review.mark(&field),
         });
     }
-    read.into()
+    (read.into(), left_out)
 }
 
 /// Reads `appProtocol`; adds a notice if the protocol is unknown.

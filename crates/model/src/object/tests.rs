@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::service::PORTS_MAX;
 use super::{Object, Readiness, Service, is_dns_label, is_dns_subdomain, is_hostname};
 use crate::balance::Policy;
 use crate::fixtures::{ECHO, echo_with, notices, objects, problems};
@@ -256,6 +257,19 @@ fn a_port_that_is_not_tcp_is_told_and_left_out() {
         notices(&text),
         ["echo.yaml:10: spec.ports[1] of Service default/echo: not TCP: calls are not sent to this port"]
     );
+}
+
+#[test]
+fn the_mesh_serves_as_many_ports_of_a_service_as_the_limit_allows() {
+    let with_ports = |count: usize| {
+        let more: String = (1..count).map(|port| format!("  - {{name: p{port}, port: {port}}}\n")).collect();
+        let udp = "  - {name: dns, port: 53, protocol: UDP}\n";
+        service(&echo_with("    port: 50051\n", &format!("    port: 50051\n{udp}{more}")))
+    };
+    let (full, wide) = (with_ports(PORTS_MAX), with_ports(PORTS_MAX + 2));
+    assert_eq!((full.ports.len(), full.ports_left_out), (PORTS_MAX, 0));
+    assert_eq!((wide.ports.len(), wide.ports_left_out), (PORTS_MAX, 2));
+    assert_eq!(wide.ports.last().map(|port| &*port.name), Some("p1023"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub use memo::Memo;
 
 use crate::mesh::{Cluster, ClusterKey, Controller, Dialled, Endpoint, EndpointProxy, Mesh};
 use crate::object::annotations::Headless;
+use crate::object::service::PORTS_MAX;
 use crate::object::{
     Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
     ServicePort, TrafficPolicy, authorization_policy,
@@ -273,6 +274,16 @@ impl JoinedService {
             let what = "no EndpointSlice has its label, so calls to it have no endpoint".to_owned();
             joined.notices.push(notice(&service.identity, "Service", what));
         }
+        if service.ports_left_out > 0 {
+            let what = format!(
+                "the mesh serves the first {PORTS_MAX} TCP ports of a Service: calls to the further ports ({}) leave the \
+                 mesh, without encryption and balancing",
+                service.ports_left_out
+            );
+            let place = place(&service.identity, "Service", "spec.ports", service.identity.mark);
+            let fix = "distribute the ports over several Services".to_owned();
+            joined.problems.push(Problem { place, what, fix });
+        }
         let by_name = by_port_name(slices);
         for port in &service.ports {
             let serving = by_name.get(&*port.name).map_or(&[][..], Vec::as_slice);
@@ -302,7 +313,7 @@ impl JoinedService {
 /// A slice that serves a port of its Service, and the number on which its endpoints listen.
 type Serving<'a> = (&'a EndpointSlice, u16);
 
-/// Returns the slices that serve each port of their Service, by the port's name. A Service may have thousands of ports,
+/// Returns the slices that serve each port of their Service, by the port's name. A Service may have a thousand ports,
 /// so each of them must not cost a search through all ports of the slices.
 fn by_port_name<'a>(slices: &[&'a EndpointSlice]) -> HashMap<&'a str, Vec<Serving<'a>>> {
     let mut by_name: HashMap<&str, Vec<Serving<'_>>> = HashMap::new();
