@@ -161,8 +161,8 @@ fn retry(facts: &Facts) -> Option<Retry> {
     })
 }
 
-/// Reads the conditions for hedging; `None` if there are none, or if they cannot be read. Lowers the number of hedges to
-/// the proxy's limit.
+/// Reads the conditions for hedging; `None` if there are none, or if they cannot be read. Lowers the number of hedges
+/// to the proxy's limit.
 fn hedge(facts: &Facts) -> Option<Hedge> {
     let methods: Vec<Repeatable> = list(facts, HEDGE_METHODS)?;
     let attempts = attempts(facts, HEDGE, HEDGES_MAX)?;

@@ -16,7 +16,7 @@ use crate::protocol::{PortRanges, Protocol, declares_tls};
 use crate::settings::Settings;
 use crate::traffic::Objectives;
 
-/// Maximum number of TCP ports of one Service that the mesh serves. Kubernetes allows about 14,000 ports in one Service,
+/// Maximum number of TCP ports of one Service that the mesh serves. Kubernetes allows about 14,000 ports in a Service,
 /// and each port has its own list of endpoints, its own policies and its own table of routes.
 pub(crate) const PORTS_MAX: usize = 1_024;
 

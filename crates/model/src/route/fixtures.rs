@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Filters, RequestHead, RouteKind, RouteName, Rule};
+use super::{RequestHead, RouteKind, RouteName, Rule};
 use crate::traffic::CallPolicy;
 
 /// A request's head.
@@ -48,8 +48,8 @@ pub(crate) fn rule(kind: RouteKind, route: &str, name: &str) -> Arc<Rule> {
     Arc::new(Rule {
         route: RouteName { kind, namespace: namespace.into(), name: route.into() },
         name: Some(name.into()),
-        filters: Filters::default(),
-        backends: Box::default(),
+        filters: Arc::default(),
+        backends: Arc::default(),
         calls: CallPolicy::default(),
     })
 }

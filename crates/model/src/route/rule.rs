@@ -1,13 +1,16 @@
 //! Rules of routes: how the proxy treats the requests that match a rule.
 
-use serde::Serialize;
 use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::Filters;
 use crate::mesh::ClusterKey;
 use crate::traffic::CallPolicy;
 
-/// A rule: what the proxy does with the requests that match it.
+/// A rule: what the proxy does with the requests that match it. Each port of a Service may have a version of a rule with
+/// other policies. The versions share the filters and the backends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The route that the rule belongs to.
@@ -15,10 +18,10 @@ pub struct Rule {
     /// The rule's name, if it has one; unique within the route.
     pub name: Option<Box<str>>,
     /// Filters for every backend.
-    pub filters: Filters,
+    pub filters: Arc<Filters>,
     /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, the proxy answers requests
     /// with 500, and closes opaque connections.
-    pub backends: Box<[Backend]>,
+    pub backends: Arc<[Backend]>,
     /// The policy for the rule's requests: time limits, retries and hedging.
     pub calls: CallPolicy,
 }

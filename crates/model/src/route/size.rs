@@ -23,7 +23,7 @@ impl Entry {
     /// Returns the size in bytes of the entry and its whole rule. A rule with several entries counts once for each
     /// entry, because a proxy creates a separate copy of the rule for every entry that it parses.
     fn size_bytes(&self) -> usize {
-        let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
+        let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&*self.rule.filters]);
         self.matches.size_bytes() + self.rule.calls.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
     }
 }

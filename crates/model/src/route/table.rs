@@ -101,7 +101,7 @@ impl RouteTable {
                 BackendTarget::Cluster(key) => Some(key),
                 BackendTarget::Invalid(_) => None,
             });
-            let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
+            let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&*rule.filters]);
             backends.chain(filters.flat_map(|filters| &filters.mirrors).map(|mirror| &mirror.to))
         })
     }
@@ -111,7 +111,7 @@ impl RouteTable {
 fn is_plain(entries: &[Entry]) -> bool {
     let [Entry { matches, rule }] = entries else { return false };
     let [Backend { to: BackendTarget::Cluster(_), weight: 1.., filters }] = &*rule.backends else { return false };
-    **matches == Match::any() && rule.filters == Filters::default() && *filters == Filters::default()
+    **matches == Match::any() && *rule.filters == Filters::default() && *filters == Filters::default()
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::{Entry, RouteTable};
 use crate::mesh::ClusterKey;
 use crate::route::fixtures::{get, rule};
@@ -48,11 +50,14 @@ fn a_rule_is_plain_if_it_sends_everything_to_one_backend_and_changes_nothing() {
     let filters =
         || Filters { rewrite: Some(Rewrite { hostname: Some("a".into()), path: None }), ..Filters::default() };
     let changes: [&dyn Fn(&mut Rule); 5] = [
-        &|rule| rule.filters = filters(),
-        &|rule| rule.backends[0].filters = filters(),
-        &|rule| rule.backends[0].weight = 0,
-        &|rule| rule.backends[0].to = BackendTarget::Invalid("why".into()),
-        &|rule| rule.backends = Box::default(),
+        &|rule| rule.filters = filters().into(),
+        &|rule| rule.backends = [Backend { filters: filters(), ..backend.clone() }].into(),
+        &|rule| rule.backends = [Backend { weight: 0, ..backend.clone() }].into(),
+        &|rule| {
+            let to = BackendTarget::Invalid("why".into());
+            rule.backends = [Backend { to, ..backend.clone() }].into();
+        },
+        &|rule| rule.backends = Arc::default(),
     ];
     for (number, change) in changes.into_iter().enumerate() {
         assert!(!with(RouteKind::Http, Match::any(), change), "change {number}");

@@ -97,11 +97,11 @@ impl<'a> Known<'a> {
         if let Some(refusal) = rule.refusals.first() {
             let to = BackendTarget::Invalid(format!("{}: {}", refusal.spot.field, refusal.what).into());
             let refused = Backend { to, weight: 1, filters: Filters::default() };
-            let (filters, calls) = (Filters::default(), CallPolicy::default());
+            let (filters, calls) = (Arc::default(), CallPolicy::default());
             return Rule { route, name, filters, backends: [refused].into(), calls };
         }
         let calls = rule.calls.clone().without_off();
-        Rule { route, name, filters, backends: backends.into(), calls }
+        Rule { route, name, filters: filters.into(), backends: backends.into(), calls }
     }
 
     /// Resolves the mirrors; drops mirrors that cannot be resolved.

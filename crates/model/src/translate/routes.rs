@@ -210,7 +210,8 @@ impl Attached {
                         let calls = |rule: &RouteRule| {
                             rule.refusals.is_empty().then(|| policies.of_rule(route, rule, group.0, known))
                         };
-                        tables.add(group, route, || resolved.rules_with(route, calls));
+                        let setters = || policies.setters(group.0, known);
+                        tables.add(group, route, || resolved.rules_with(route, setters(), calls));
                     }
                 }
                 Err(fault) => refusal = Some(fault),

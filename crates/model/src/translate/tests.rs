@@ -54,8 +54,8 @@ fn of_objects_in_no_file_the_first_by_name_has_an_address() {
     }
 }
 
-/// The mesh serves only the first ports of a Service, but reads all of them. If the time grew with the square of this number, one
-/// Service would delay the updates of all others.
+/// The mesh serves only the first ports of a Service, but reads all of them. If the time grew with the square of their
+/// number, one Service would delay the updates of all others.
 #[test]
 fn sixteen_times_as_many_ports_take_about_sixteen_times_as_long() {
     let took = |count: u16| -> Duration {
@@ -97,7 +97,8 @@ fn a_port_above_the_limit_is_unknown_to_the_mesh() {
     let text = echo_with("    port: 50051\n", &format!("    port: 50051\n{more}"));
     let Translation { mesh, problems, .. } = translated(&[("a.yaml", &text)]);
     let what = "spec.ports of Service default/echo: the mesh serves the first 1024 TCP ports of a Service: calls to the \
-                further ports (1) leave the mesh, without encryption and balancing; distribute the ports over several Services";
+                further ports (1) leave the mesh, without encryption and balancing; distribute the ports over several \
+                Services";
     assert_eq!(lines(&problems).iter().filter(|line| line.ends_with(what)).count(), 1, "{:?}", problems.first());
     assert_eq!(mesh.clusters().len(), PORTS_MAX);
     assert!(mesh.cluster_by_address(([10, 96, 0, 10], 1_023).into()).is_some());

@@ -19,7 +19,7 @@ use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
-use crate::object::{Identity, PolicyTarget, Route, ServicePort, TrafficPolicy};
+use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy};
 use crate::problem::{Problem, listed};
 use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
@@ -30,13 +30,20 @@ use crate::traffic::{CallPolicy, PolicyKind, XdsClient, unsupported};
 /// The target of a policy: the object's kind, namespace and name, and the name of its port or rule.
 type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
 
+/// The policies of a Service's port that set a policy for calls, by their addresses in memory. The policies outlive the
+/// translation, so no address is reused.
+pub(super) type Setters = Vec<*const TrafficPolicy>;
+
 /// The policies in force, by their kinds and targets. Policies of different kinds do not conflict.
 #[derive(Default)]
 pub(super) struct Policies<'a> {
     by_target: HashMap<(PolicyKind, Target<'a>), &'a TrafficPolicy>,
     /// The TrafficPolicies for single ports, by the Service's namespace and name and the port's number. A Service may
-    /// have thousands of ports, so a cluster must not cost a search for the name of its port.
+    /// have a thousand ports, so a cluster must not cost a search for the name of its port.
     by_port: HashMap<(&'a str, &'a str, u16), &'a TrafficPolicy>,
+    /// The numbers of the ports by their names, for each Service of which a policy selects a port. Each port of a
+    /// Service may have a policy of its own, so a policy must not cost a search through all ports.
+    ports: HashMap<(&'a str, &'a str), HashMap<&'a str, u16>>,
     pub(super) statuses: Vec<TargetStatus>,
     pub(super) problems: Vec<Problem>,
 }
@@ -70,11 +77,11 @@ impl<'a> Policies<'a> {
         policy: &'a TrafficPolicy,
         target: &'a PolicyTarget,
         routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
-        known: &Known<'_>,
+        known: &Known<'a>,
     ) {
         let (namespace, reference) = (&*policy.identity.namespace, &target.reference);
         let selected = (reference.kind, namespace, &*reference.name, reference.section_name.as_deref());
-        let missing = missing(selected, routes, known);
+        let missing = self.missing(selected, routes, known);
         let key = (policy.kind, selected);
         let older = self.by_target.get(&key);
         let fault = missing.or_else(|| {
@@ -99,15 +106,57 @@ impl<'a> Policies<'a> {
         let Some(Fault { what, fix, .. }) = fault else {
             self.by_target.insert(key, policy);
             if let (PolicyKind::Traffic, TargetKind::Service, Some(section)) = (policy.kind, reference.kind, selected.3)
-                && let Some(service) = known.service(namespace, &reference.name)
-                && let Some(port) = service.ports.iter().find(|port| *port.name == *section)
+                && let Some(port) = self.port_named(namespace, &reference.name, section)
             {
-                self.by_port.insert((namespace, &*reference.name, port.port), policy);
+                self.by_port.insert((namespace, &*reference.name, port), policy);
             }
             return;
         };
         let place = place(&policy.identity, policy.kind.name(), &target.spot.field, target.spot.mark);
         self.problems.push(Problem { place, what, fix: fix.to_owned() });
+    }
+
+    /// Returns the number of a port that a policy selects by its name.
+    fn port_named(&self, namespace: &str, service: &str, port: &str) -> Option<u16> {
+        self.ports.get(&(namespace, service))?.get(port).copied()
+    }
+
+    /// Returns why a target does not exist; `None` if it exists.
+    fn missing(
+        &mut self,
+        (kind, namespace, name, section): Target<'a>,
+        routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
+        known: &Known<'a>,
+    ) -> Option<Fault> {
+        let not_found = |what: String, fix| Some(Fault { reason: Reason::TargetNotFound, what, fix });
+        let (noun, names): (_, Vec<&str>) = match kind {
+            TargetKind::Service => match known.service(namespace, name) {
+                None => return not_found(no_service(namespace, name), "add it, or correct the name"),
+                Some(service) if service.ports.is_empty() => return not_found(no_ports(namespace, name), NO_PORTS_FIX),
+                Some(service) => {
+                    let numbers = || service.ports.iter().map(|port| (&*port.name, port.port)).collect();
+                    let section = section?;
+                    if self.ports.entry((namespace, name)).or_insert_with(numbers).contains_key(section) {
+                        return None;
+                    }
+                    ("port", service.ports.iter().map(|port| &*port.name).collect())
+                }
+            },
+            TargetKind::HttpRoute | TargetKind::GrpcRoute => {
+                let route = if kind == TargetKind::HttpRoute { RouteKind::Http } else { RouteKind::Grpc };
+                match routes.get(&(route, (namespace, name))) {
+                    None => {
+                        let what = format!("there is no {} {namespace}/{name}", kind.name());
+                        return not_found(what, "add it, or correct the name");
+                    }
+                    Some(route) => ("rule", route.rules.iter().filter_map(|rule| rule.name.as_deref()).collect()),
+                }
+            }
+        };
+        let section = section.filter(|section| !names.contains(section))?;
+        let named = if names.is_empty() { "no name".to_owned() } else { listed(names.iter()) };
+        let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
+        not_found(what, "correct sectionName, or remove it to select all")
     }
 
     /// Finds the policies that have no effect, and writes the reason into their statuses. A policy has no effect if the
@@ -130,9 +179,13 @@ impl<'a> Policies<'a> {
             let section = section_name.as_deref();
             let why = if *kind == TargetKind::Service {
                 let Some(service) = known.service(namespace, name) else { continue };
-                let selected = |port: &&ServicePort| section.is_none_or(|section| *port.name == *section);
-                let key = |port: u16| ClusterKey { namespace: namespace.clone(), service: name.clone(), port };
-                let is_idle = !service.ports.iter().filter(selected).any(|port| is_read(&key(port.port)));
+                let is_read =
+                    |port: u16| is_read(&ClusterKey { namespace: namespace.clone(), service: name.clone(), port });
+                let numbers = self.ports.get(&(&**namespace, &**name));
+                let is_idle = !match section {
+                    Some(section) => numbers.and_then(|ports| ports.get(section)).is_some_and(|port| is_read(*port)),
+                    None => service.ports.iter().any(|port| is_read(port.port)),
+                };
                 let ports = section.map_or("every port".to_owned(), |section| format!("port {section}"));
                 is_idle.then(|| {
                     format!(
@@ -198,6 +251,12 @@ impl<'a> Policies<'a> {
         of_gateway_api.into_iter().chain(of_port).chain(of_all)
     }
 
+    /// Returns the policies of a cluster's Service that set a policy for calls. [`Policies::of_rule`] returns the same
+    /// for all clusters with the same `Setters`.
+    pub(super) fn setters(&self, cluster: &ClusterKey, known: &Known<'_>) -> Setters {
+        self.of_cluster(cluster, known).filter(|policy| !policy.calls.is_empty()).map(std::ptr::from_ref).collect()
+    }
+
     /// Returns a cluster with the retry budget and the objectives that policies set for it. The Service's own
     /// objectives take precedence.
     pub(super) fn of_all_calls(&self, cluster: &Arc<Cluster>, known: &Known<'_>, memo: &mut Memo) -> Arc<Cluster> {
@@ -244,7 +303,7 @@ fn joined<'p>(own: CallPolicy, policies: impl Iterator<Item = &'p TrafficPolicy>
 fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
     let itself = Backend { to: BackendTarget::Cluster(key.clone()), weight: 1, filters: Filters::default() };
     let route = RouteName { kind: RouteKind::Service, namespace: key.namespace.clone(), name: key.service.clone() };
-    let rule = Rule { route, name: None, filters: Filters::default(), backends: [itself].into(), calls };
+    let rule = Rule { route, name: None, filters: Arc::default(), backends: [itself].into(), calls };
     RouteTable::new(RouteKind::Service, vec![Entry { matches: Arc::new(Match::any()), rule: Arc::new(rule) }])
 }
 
@@ -268,36 +327,6 @@ fn target_kind(kind: RouteKind) -> Option<TargetKind> {
         RouteKind::Grpc => Some(TargetKind::GrpcRoute),
         RouteKind::Tls | RouteKind::Tcp | RouteKind::Service => None,
     }
-}
-
-/// Returns why a target does not exist; `None` if it exists.
-fn missing(
-    (kind, namespace, name, section): Target<'_>,
-    routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
-    known: &Known<'_>,
-) -> Option<Fault> {
-    let not_found = |what: String, fix| Some(Fault { reason: Reason::TargetNotFound, what, fix });
-    let (noun, names): (_, Vec<&str>) = match kind {
-        TargetKind::Service => match known.service(namespace, name) {
-            None => return not_found(no_service(namespace, name), "add it, or correct the name"),
-            Some(service) if service.ports.is_empty() => return not_found(no_ports(namespace, name), NO_PORTS_FIX),
-            Some(service) => ("port", service.ports.iter().map(|port| &*port.name).collect()),
-        },
-        TargetKind::HttpRoute | TargetKind::GrpcRoute => {
-            let route = if kind == TargetKind::HttpRoute { RouteKind::Http } else { RouteKind::Grpc };
-            match routes.get(&(route, (namespace, name))) {
-                None => {
-                    let what = format!("there is no {} {namespace}/{name}", kind.name());
-                    return not_found(what, "add it, or correct the name");
-                }
-                Some(route) => ("rule", route.rules.iter().filter_map(|rule| rule.name.as_deref()).collect()),
-            }
-        }
-    };
-    let section = section.filter(|section| !names.contains(section))?;
-    let named = if names.is_empty() { "no name".to_owned() } else { listed(names.iter()) };
-    let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
-    not_found(what, "correct sectionName, or remove it to select all")
 }
 
 /// Returns the status message of a policy in force: the policy's remarks, and the parts of the policy that programs

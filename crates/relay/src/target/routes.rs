@@ -213,7 +213,7 @@ impl CallRoute {
     /// rule.
     pub(crate) fn modify_response(&self, fields: &mut FieldSection) {
         let chosen = self.backend.and_then(|place| self.rule.rule.backends.get(place));
-        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.rule.rule.filters]);
+        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&*self.rule.rule.filters]);
         for modifier in filters.filter_map(|filters| filters.response_headers.as_ref()) {
             filter::modify(fields, modifier);
         }
@@ -321,7 +321,7 @@ impl Relay {
         if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent) {
             return Ok(Destination::Redirect(status, location));
         }
-        let copied = self.choose_mirrors(id, [&rule.filters, &backend.filters]);
+        let copied = self.choose_mirrors(id, [&*rule.filters, &backend.filters]);
         let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
         change(&mut call.request, &rule.filters, path);
         let copies = copied.map(|drawn| drawn.copy(&call.request));

@@ -20,38 +20,34 @@ use crate::pb::route::{RedirectAction, Route, RouteAction, redirect_action, rout
 
 /// Reads the rule of a Route.
 pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
-    let name = facts.get(ROUTE).and_then(route_name);
-    let mut rule = Rule {
-        route: name.ok_or_else(|| (ROUTE, "names no route".to_owned()))?,
-        name: facts.get(RULE).map(Into::into),
-        filters: Filters {
-            request_headers: fact_modifier(facts, REQUEST_HEADERS)?
-                .or_else(|| modifier(&route.request_headers_to_add, &route.request_headers_to_remove)),
-            response_headers: modifier(&route.response_headers_to_add, &route.response_headers_to_remove),
-            ..Filters::default()
-        },
-        backends: Box::default(),
-        calls: call_policy::policy(facts, facts.get(ROUTE).unwrap_or_default())?,
+    let of_route = facts.get(ROUTE).and_then(route_name).ok_or_else(|| (ROUTE, "names no route".to_owned()))?;
+    let mut filters = Filters {
+        request_headers: fact_modifier(facts, REQUEST_HEADERS)?
+            .or_else(|| modifier(&route.request_headers_to_add, &route.request_headers_to_remove)),
+        response_headers: modifier(&route.response_headers_to_add, &route.response_headers_to_remove),
+        ..Filters::default()
     };
+    let mut backends = Vec::new();
+    let calls = call_policy::policy(facts, facts.get(ROUTE).unwrap_or_default())?;
     match &route.action {
-        Some(route::Action::Redirect(action)) => rule.filters.redirect = Some(redirect(action)?),
+        Some(route::Action::Redirect(action)) => filters.redirect = Some(redirect(action)?),
         Some(route::Action::Route(action)) => {
-            rule.filters.rewrite = rewrite(action);
+            filters.rewrite = rewrite(action);
             let mirrors = action.request_mirror_policies.iter().enumerate();
-            rule.filters.mirrors =
+            filters.mirrors =
                 mirrors.map(|(number, policy)| mirror(policy, number, facts)).collect::<Result<_, _>>()?;
             let Some(ClusterSpecifier::WeightedClusters(weighted)) = &action.cluster_specifier else {
                 return Err(("cluster_specifier", "is not a list with weights".to_owned()));
             };
-            let backends = weighted.clusters.iter().enumerate();
-            rule.backends =
-                backends.map(|(number, cluster)| backend(cluster, number, facts)).collect::<Result<_, _>>()?;
+            let clusters = weighted.clusters.iter().enumerate();
+            backends = clusters.map(|(number, cluster)| backend(cluster, number, facts)).collect::<Result<_, _>>()?;
         }
         // The rule has no backends.
         Some(route::Action::DirectResponse(_)) => {}
         _ => return Err(("action", "is none that Leno writes".to_owned())),
     }
-    Ok(rule)
+    let name = facts.get(RULE).map(Into::into);
+    Ok(Rule { route: of_route, name, filters: filters.into(), backends: backends.into(), calls })
 }
 
 /// Parses `HTTPRoute namespace/name`.

@@ -1,7 +1,7 @@
 //! Shares equal rules and tables among the ports of Services.
 //!
-//! A Service may have thousands of ports, and a route may have a MiB of matches. A copy of the route for each port would
-//! take gigabytes, and even a list of its rules for each port would take hundreds of MiB.
+//! A Service may have a thousand ports, and a route may have a MiB of matches. A copy of the route for each port would
+//! take a gigabyte, and even a list of its rules for each port would take dozens of MiB for each Service.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -14,26 +14,21 @@ use crate::object::route::{Refusal, RouteRule};
 use crate::route::{Candidate, RouteKind, RouteTable, Rule};
 use crate::traffic::CallPolicy;
 use crate::translate::references::{Known, Referrer};
+use crate::translate::traffic::Setters;
 
 /// The rules of a route at the Services of one namespace. Whether a route may refer to a backend depends only on this
 /// namespace, not on the Service.
 pub(super) struct Resolved {
-    rules: Vec<Variants>,
-    /// The different lists of versions of the rules. Each list has one version of each rule.
-    lists: Vec<Rules>,
+    /// The rules with only their own policies.
+    own: Vec<Arc<Rule>>,
+    /// The rules at the ports with the same policies. Each list has one version of each rule.
+    lists: HashMap<Setters, Rules>,
     /// The references that cannot be resolved. After they have been reported, only the first one is kept.
     pub(super) faults: Vec<Refusal>,
 }
 
 /// The rules of a route at one port or at several ports, in the route's order.
 type Rules = Rc<[Arc<Rule>]>;
-
-/// The versions of one rule. Ports may add policies for calls to the rule's own policy, and each different result is a
-/// version. `own` is the version with the rule's own policy only.
-struct Variants {
-    own: Arc<Rule>,
-    others: Vec<Arc<Rule>>,
-}
 
 /// The routes of each group, from which [`Tables::finish`] makes the tables.
 #[derive(Default)]
@@ -43,44 +38,25 @@ impl Resolved {
     pub(super) fn new(route: &Route, parent_namespace: &str, known: &Known<'_>) -> Self {
         let mut faults = Vec::new();
         let from = Referrer { route, parent_namespace };
-        let rules = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut faults)));
-        let rules = rules.map(|own| Variants { own, others: Vec::new() }).collect();
-        Self { rules, lists: Vec::new(), faults }
+        let own = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut faults))).collect();
+        Self { own, lists: HashMap::new(), faults }
     }
 
-    /// Returns the rules at a port. `calls` returns the policy of a rule for calls to this port; `None` for the rule's own
-    /// policy.
-    pub(super) fn rules_with(&mut self, route: &Route, calls: impl Fn(&RouteRule) -> Option<CallPolicy>) -> Rules {
-        let version = |(rule, read): (&mut Variants, &RouteRule)| match calls(read) {
-            Some(calls) => rule.with(calls),
-            None => rule.own(),
+    /// Returns the rules at a port that has the policies `setters`. `calls` returns the policy of a rule for calls to this
+    /// port; `None` for the rule's own policy. Ports with the same `setters` get the same list, so the result of `calls`
+    /// must depend on nothing else of the port.
+    pub(super) fn rules_with(
+        &mut self,
+        route: &Route,
+        setters: Setters,
+        calls: impl Fn(&RouteRule) -> Option<CallPolicy>,
+    ) -> Rules {
+        let version = |(own, read): (&Arc<Rule>, &RouteRule)| match calls(read).filter(|calls| *calls != own.calls) {
+            Some(calls) => Arc::new(Rule { calls, ..Rule::clone(own) }),
+            None => Arc::clone(own),
         };
-        let rules: Vec<Arc<Rule>> = self.rules.iter_mut().zip(&route.rules).map(version).collect();
-        let is_same = |list: &&Rules| list.iter().zip(&rules).all(|(known, rule)| Arc::ptr_eq(known, rule));
-        if let Some(known) = self.lists.iter().find(is_same) {
-            return Rc::clone(known);
-        }
-        let list = Rules::from(rules);
-        self.lists.push(Rc::clone(&list));
-        list
-    }
-}
-
-impl Variants {
-    /// Returns the version of the rule with its own policy only.
-    fn own(&self) -> Arc<Rule> {
-        Arc::clone(&self.own)
-    }
-
-    /// Returns the version of the rule with the policy `calls`. Creates the version if it does not exist.
-    fn with(&mut self, calls: CallPolicy) -> Arc<Rule> {
-        let known = [&self.own].into_iter().chain(&self.others).find(|rule| rule.calls == calls);
-        if let Some(known) = known {
-            return Arc::clone(known);
-        }
-        let rule = Arc::new(Rule { calls, ..Rule::clone(&self.own) });
-        self.others.push(Arc::clone(&rule));
-        rule
+        let make = || self.own.iter().zip(&route.rules).map(version).collect();
+        Rc::clone(self.lists.entry(setters).or_insert_with(make))
     }
 }
 
