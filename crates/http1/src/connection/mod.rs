@@ -187,10 +187,12 @@ impl Connection {
 
     /// Maximum number of bytes to read from the socket now. If the caller read more content than the connection takes, the
     /// caller would have to keep the rest, while the peer sends as much again. At least 1, so that the caller notices the
-    /// end of the input.
+    /// end of the input. The read that brings a header section is not limited, because the size of the section is unknown.
     pub fn read_room(&self) -> usize {
         match self.input {
             Input::Length(_) | Input::ChunkData(_) | Input::UntilClose | Input::Tunnel => self.content_room().max(1),
+            // The chunk follows its size at once. If there is no room for the chunk, read little more than its size.
+            Input::ChunkLine | Input::ChunkEnd => self.content_room().max(self.limits.max_chunk_line_bytes as usize),
             _ => usize::MAX,
         }
     }
@@ -214,8 +216,13 @@ impl Connection {
     }
 
     /// The open exchange and its token.
+    pub fn open_exchange(&self) -> Option<(StreamKey, u32)> {
+        self.exchange.as_deref().map(|exchange| (StreamKey::numbered(exchange.id), exchange.token))
+    }
+
+    /// The open exchange and its token, in a list as for the streams of HTTP/2.
     pub fn open_streams(&self) -> Vec<(StreamKey, u32)> {
-        self.exchange.iter().map(|exchange| (StreamKey::numbered(exchange.id), exchange.token)).collect()
+        self.open_exchange().into_iter().collect()
     }
 
     /// Whether the exchange is open in at least one direction.

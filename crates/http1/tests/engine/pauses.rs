@@ -52,6 +52,32 @@ fn the_caller_can_lower_the_amount_of_unreleased_content() {
 }
 
 #[test]
+fn a_read_brings_no_more_content_than_the_caller_may_hold() {
+    let limits = Limits { content_window_bytes: 1_000, max_chunk_line_bytes: 20, ..Limits::server() };
+    let asked = |framing: &str| {
+        let mut server = Endpoint::new(Role::Server, limits.clone());
+        server.releases = false;
+        assert_eq!(server.http1.read_room(), usize::MAX, "a header section");
+        server.feed(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n").as_bytes());
+        assert_eq!(server.http1.read_room(), 1_000, "{framing}");
+        server
+    };
+    let mut server = asked("Content-Length: 2000");
+    server.feed(&[b'x'; 990]);
+    assert_eq!(server.http1.read_room(), 10);
+    server.feed(&[b'x'; 10]);
+    assert_eq!(server.http1.read_room(), 1, "the end of the input must be noticed");
+    let mut server = asked("Transfer-Encoding: chunked");
+    let chunk = "x".repeat(990);
+    for (bytes, room) in [("3de\r\n", 1_000), (chunk.as_str(), 20), ("\r\n", 20), ("14\r\n", 10)] {
+        server.feed(bytes.as_bytes());
+        assert_eq!(server.http1.read_room(), room, "{bytes}");
+    }
+    server.http1.release(server.key, 990);
+    assert_eq!(server.http1.read_room(), 1_000);
+}
+
+#[test]
 fn content_that_is_not_released_holds_the_input_back() {
     let limits = Limits { content_window_bytes: 10, ..Limits::server() };
     for (framing, bytes) in [
