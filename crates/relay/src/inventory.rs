@@ -75,16 +75,16 @@ impl Relay {
     /// Returns the limits of a cluster's pools: the name, the amount in use, and the maximum.
     fn limits_of_pools<'a>(&'a self, state: &'a ClusterState) -> impl Iterator<Item = (&'static str, usize, u32)> + 'a {
         let relay = &self.limits.relay;
-        let shared = u32::from(state.cluster.settings.max_connections_per_endpoint);
         let pools = state.balancer.endpoints().flat_map(|(id, _)| state.pools_of(id, &self.pools));
         pools.flat_map(move |pool| {
-            let connections = match pool.key.hop.is_shared() {
-                true => ("max_connections_per_endpoint", shared),
-                false => ("max_unshared_connections_per_endpoint", relay.max_unshared_connections_per_endpoint),
+            let name = match pool.key.hop.is_shared() {
+                true => "max_connections_per_endpoint",
+                false => "max_unshared_connections_per_endpoint",
             };
+            let most_connections = pool.max_connections(&state.cluster.settings, relay) as u32;
             [
                 ("max_waiting_calls_per_endpoint", pool.waiting().len(), relay.max_waiting_calls_per_endpoint),
-                (connections.0, pool.connections().len(), connections.1),
+                (name, pool.connections().len(), most_connections),
             ]
         })
     }
