@@ -67,7 +67,7 @@ pub(crate) struct Stream {
     /// Bytes received, and not yet released by the caller.
     pub(crate) unreleased: u32,
     pub(crate) receive_target: u32,
-    /// Bytes by which `receive_target` has grown.
+    /// Bytes by which `receive_target` has grown, less those by which it has shrunk again.
     grown_bytes: u32,
     /// Remaining bytes of content according to content-length.
     pub(crate) content_left: Option<u64>,
@@ -86,6 +86,11 @@ impl Stream {
             receive_target: receive_window,
             ..Self::default()
         }
+    }
+
+    /// Bytes by which the receive window is larger than its initial size.
+    pub(crate) fn grown_bytes(&self) -> u32 {
+        self.grown_bytes
     }
 
     /// Whether the caller may send more: neither END_STREAM nor trailers have been sent or queued.
@@ -161,6 +166,14 @@ impl Streams {
         if let Some(stream) = self.get_mut(key) {
             stream.grown_bytes += bytes;
             self.grown_bytes += bytes;
+        }
+    }
+
+    /// Records that a stream's receive window has shrunk by `bytes`, which is at most its growth.
+    pub(crate) fn count_shrinkage(&mut self, key: StreamKey, bytes: u32) {
+        if let Some(stream) = self.get_mut(key) {
+            stream.grown_bytes -= bytes;
+            self.grown_bytes -= bytes;
         }
     }
 

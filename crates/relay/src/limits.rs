@@ -69,8 +69,8 @@ pub struct RelayLimits {
     pub max_mirror_bytes: u32,
     /// How long a mirrored copy of a call may continue after the original call has ended.
     pub mirror_timeout_ms: u32,
-    /// Maximum size of the response content buffered for one client that has not read it. Each response may buffer an
-    /// equal share of half of this limit, within fixed bounds. Streams in a tunnel have a limit of their own, see
+    /// Maximum size of the response content buffered for one client that has not read it. The responses of a client that
+    /// is only slow share half of this limit, see `downstream/share`. Streams in a tunnel have a limit of their own, see
     /// `max_tunnel_bytes_per_client`.
     pub max_buffered_bytes_per_client: u32,
     /// Maximum memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0 means half of

@@ -55,14 +55,14 @@ impl Relay {
             link.paused = true;
             return Ok(None);
         }
-        let is_opaque = link.codec.is_opaque();
+        let has_windows = link.codec.has_windows();
         let held = std::mem::take(&mut link.pending_input);
         // Call `interpret` even if the link has kept no input: the codec may have an event that does not come from the
         // peer.
         self.interpret(id, &held, fields)?;
         if let LinkId::Endpoint(upstream) = id
-            && is_opaque
-            && !self.has_room_in_tunnel(upstream)
+            && !has_windows
+            && !(self.has_room_in_tunnel(upstream) && self.has_room_in_share(upstream))
         {
             return Ok(None);
         }

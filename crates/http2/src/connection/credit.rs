@@ -38,14 +38,16 @@ impl Connection {
     /// returns the credit for padding. The engine merges small credits: it sends a WINDOW_UPDATE once it owes half of
     /// the receive window (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
-        self.release_within(key, bytes, usize::MAX);
+        self.release_within(key, bytes, |_| u32::MAX);
     }
 
-    /// Like [`Connection::release`], but the stream's receive window does not grow above `window_bytes`. A window that is
-    /// larger already keeps its size.
-    pub fn release_within(&mut self, key: StreamKey, bytes: usize, window_bytes: usize) {
+    /// Like [`Connection::release`], but limits the stream's receive window. `most_bytes` returns the limit from the
+    /// present size of the window, and is called only if the window may change now. A window above the limit shrinks,
+    /// but not below its initial size. Returns the number of bytes by which the window has grown; negative if the window
+    /// has shrunk.
+    pub fn release_within(&mut self, key: StreamKey, bytes: usize, most_bytes: impl FnOnce(u32) -> u32) -> i64 {
         self.streams.count_released(key, bytes);
-        self.announce_credit_within(key, u32::try_from(window_bytes).unwrap_or(u32::MAX));
+        self.announce_credit_within(key, most_bytes)
     }
 
     pub(super) fn release_padding(&mut self, key: StreamKey, bytes: u32) {
@@ -55,20 +57,22 @@ impl Connection {
         }
     }
 
+    /// Returns the credit that we owe for a stream, if it is half of the window. The window keeps its size: only the
+    /// caller knows how large it may be.
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
-        self.announce_credit_within(key, u32::MAX);
+        self.announce_credit_within(key, |window_bytes| window_bytes);
     }
 
-    fn announce_credit_within(&mut self, key: StreamKey, window_bytes: u32) {
+    fn announce_credit_within(&mut self, key: StreamKey, most_bytes: impl FnOnce(u32) -> u32) -> i64 {
         let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
         let most_grown = if self.out.saves_memory() { 0 } else { max_grown_window_bytes };
         let room = most_grown.saturating_sub(self.streams.grown_bytes());
-        let Some(stream) = self.streams.get_mut(key) else { return };
+        let Some(stream) = self.streams.get_mut(key) else { return 0 };
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
-            return;
+            return 0;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
-        let most = most.min(window_bytes);
+        let most = most.min(most_bytes(stream.receive_target));
         // Grow the window only if the caller has released all content. If the caller still holds content, the caller is
         // the bottleneck, and a larger window would not help.
         let growth = if stream.unreleased == 0 {
@@ -76,16 +80,24 @@ impl Connection {
         } else {
             0
         };
-        let increment = stream.credit + growth;
-        stream.receive_target += growth;
+        // We cannot take back what we have announced, but we need not return the credit that we owe (section 6.9). The
+        // stream does not stop: the smaller the window, the less credit is half of it.
+        let shrinkage = stream.receive_target.saturating_sub(most).min(stream.grown_bytes()).min(stream.credit);
+        let increment = stream.credit - shrinkage + growth;
+        stream.receive_target = stream.receive_target - shrinkage + growth;
         stream.credit = 0;
         stream.receive_window += i64::from(increment);
         self.streams.count_growth(key, growth);
-        frame::write_window_update(&mut self.out.bytes, key.id, increment);
+        self.streams.count_shrinkage(key, shrinkage);
+        // A WINDOW_UPDATE of 0 is an error of the protocol.
+        if increment > 0 {
+            frame::write_window_update(&mut self.out.bytes, key.id, increment);
+        }
+        i64::from(growth) - i64::from(shrinkage)
     }
 
-    /// Sets whether memory is short. While memory is short, receive windows neither grow nor shrink, the connection
-    /// keeps no memory for an empty output buffer, and HPACK remembers no blocks.
+    /// Sets whether memory is short. While memory is short, receive windows do not grow, the connection keeps no memory
+    /// for an empty output buffer, and HPACK remembers no blocks.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);
         self.decoder.save_memory(on);

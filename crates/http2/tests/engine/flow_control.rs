@@ -145,11 +145,68 @@ fn a_window_grows_no_further_than_the_caller_allows() {
     let mut most = granted;
     for _ in 0..200 {
         server.feed(&frames::data(1, &[0; 10_000], false));
-        server.http2.release_within(key, 10_000, 100_000);
+        server.http2.release_within(key, 10_000, |_| 100_000);
         granted += window_updates(&mut server, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
         most = most.max(granted);
     }
     assert!((65_536..=100_000).contains(&most), "{most}");
+    assert_eq!(server.error, None);
+}
+
+#[test]
+fn a_window_above_the_callers_limit_shrinks_to_it_and_the_stream_goes_on() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    let key = server.key(1);
+    let (mut window, mut grown) = (65_535_i64, 0_i64);
+    // Sends what the window allows, and releases it in parts. Returns the largest amount that the window allowed.
+    let mut send = |server: &mut Endpoint, limit: u32| {
+        let mut most = 0_i64;
+        for _ in 0..20 {
+            window += window_updates(server, 1).iter().map(|n| i64::from(*n)).sum::<i64>();
+            most = most.max(window);
+            assert!(window > 0, "the stream goes on");
+            while window > 0 {
+                let bytes = window.min(16_384);
+                server.feed(&frames::data(1, &vec![0; bytes as usize], false));
+                window -= bytes;
+                grown += server.http2.release_within(key, bytes as usize, |_| limit);
+            }
+        }
+        (most, grown)
+    };
+    let (most, grown) = send(&mut server, u32::MAX);
+    assert!(most >= 131_072, "{most}");
+    assert_eq!(grown, (256 << 10) - 65_535);
+    send(&mut server, 100_000);
+    let (most, grown) = send(&mut server, 100_000);
+    assert!(most <= 100_000, "{most}");
+    assert_eq!(grown, 100_000 - 65_535);
+    send(&mut server, 1);
+    let (most, grown) = send(&mut server, 1);
+    assert!(most <= 65_535, "{most}");
+    assert_eq!(grown, 0, "no window is smaller than the initial window");
+    assert_eq!(send(&mut server, u32::MAX).1, (256 << 10) - 65_535, "it may grow again");
+    assert_eq!(server.error, None);
+}
+
+#[test]
+fn a_window_that_the_caller_limits_does_not_grow_by_padding() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    let key = server.key(1);
+    let mut granted = window_updates(&mut server, 1).iter().fold(65_535, |sum, n| sum + i64::from(*n));
+    // 250 bytes of content, and as many of padding.
+    let mut payload = vec![0; 501];
+    payload[0] = 250;
+    let mut most = granted;
+    for _ in 0..2_000 {
+        server.feed(&frames::frame(kind::DATA, flag::PADDED, 1, &payload));
+        server.http2.release_within(key, usize::MAX, |_| 1);
+        granted += window_updates(&mut server, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 501;
+        most = most.max(granted);
+    }
+    assert_eq!(most, 65_535);
     assert_eq!(server.error, None);
 }
 

@@ -107,6 +107,9 @@ pub(crate) struct Call {
     pub(crate) request: FieldSection,
     /// Number of bytes of the call's fields that the client is charged for ([`Call::fields_memory_bytes`]).
     pub(crate) fields_bytes: u32,
+    /// Number of bytes by which the receive window of the response has grown. The client's
+    /// [`grown_bytes`](crate::downstream::client::Client::grown_bytes) contains them.
+    pub(crate) grown_bytes: u32,
     /// Request content that was not sent yet, or that is kept for another attempt.
     pub(crate) body: Vec<u8>,
     /// The request's trailers, if they came before the call was sent or are kept for another attempt.
@@ -215,6 +218,7 @@ impl Call {
             accepted_at: None,
             awaits_continue: protocol == Protocol::Http1 && !request_ended && request.contains(Known::Expect),
             fields_bytes: 0,
+            grown_bytes: 0,
             request,
             is_guess: false,
             is_health_check: false,

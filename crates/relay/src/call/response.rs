@@ -7,7 +7,7 @@ use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use crate::Relay;
-use crate::call::attempt::{Attempt, AttemptId};
+use crate::call::attempt::AttemptId;
 use crate::call::deadline::is_nearly_out_of_time;
 use crate::call::due::Due;
 use crate::call::record::{Ending, is_failure};
@@ -176,7 +176,6 @@ impl Relay {
     fn begin_response(&mut self, id: AttemptId, fields: &FieldSection, end_stream: bool) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
-        let client = call.client;
         call.response = Response::Begun;
         // The response has begun in time, so the call needs no hedge, however long the content takes.
         call.due.call_off(Due::Hedge);
@@ -215,10 +214,6 @@ impl Relay {
         if has_others {
             self.abandon_others(id);
         }
-        if !end_stream && let Some(stream) = self.calls.attempt(id).and_then(Attempt::stream) {
-            // Limit the response's content before it arrives.
-            self.release_response(stream, client, 0);
-        }
         self.stop_replay(id.call);
     }
 
@@ -256,7 +251,7 @@ impl Relay {
             self.count_guess(id);
         }
         if taken > 0 && !end_stream {
-            self.release_response((upstream, stream), client, taken);
+            self.release_response((upstream, stream), id, taken);
             self.mark_dirty(LinkId::Endpoint(upstream));
         }
         if end_stream {
@@ -422,26 +417,25 @@ impl Relay {
         while let Some(Drained { stream, token, bytes }) =
             self.downstreams.get_mut(client).and_then(|client| client.link.codec.next_drained())
         {
-            let Some((_, call)) = self.calls.of(client, stream, token) else { continue };
+            let Some((id, call)) = self.calls.of(client, stream, token) else { continue };
             call.unread_since = now;
             let Some((upstream, upstream_stream)) = call.attempts.latest_stream() else { continue };
-            self.release_response((upstream, upstream_stream), Some(client), bytes as usize);
+            self.release_response((upstream, upstream_stream), id, bytes as usize);
             self.mark_dirty(LinkId::Endpoint(upstream));
         }
     }
 
     /// Lets an endpoint send as many bytes of a response as were passed on to the client. Limits how much of the response
-    /// may wait for the client ([`Client::response_share`](crate::downstream::client::Client::response_share)).
-    fn release_response(
-        &mut self,
-        (upstream, stream): (UpstreamId, StreamKey),
-        client: Option<ClientId>,
-        bytes: usize,
-    ) {
-        let relay = &self.limits.relay;
-        let share = self.downstreams.get(client).map_or(usize::MAX, |client| client.response_share(relay));
-        if let Some(upstream) = self.pools.upstream_mut(upstream) {
-            upstream.link.codec.release_within(stream, bytes, share);
+    /// may wait for the client ([`Client::response_window`](crate::downstream::client::Client::response_window)).
+    fn release_response(&mut self, (upstream, stream): (UpstreamId, StreamKey), id: CallId, bytes: usize) {
+        let Some(upstream) = self.pools.upstream_mut(upstream) else { return };
+        // The codec asks for the limit only after much content, so short responses do not pay for the limit.
+        let growth = upstream.link.codec.release_within(stream, bytes, |window_bytes| {
+            let client = self.downstreams.get(self.calls.get(id).and_then(|call| call.client));
+            client.map_or(u32::MAX, |client| client.response_window(&self.limits, window_bytes))
+        });
+        if growth != 0 {
+            self.count_window_growth(id, growth);
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Client {
     pub(crate) waiting_calls: usize,
     /// Memory of the request fields of all calls of the client, in bytes.
     pub(crate) fields_bytes: usize,
+    /// Number of bytes by which the receive windows of the responses to all calls of the client have grown.
+    pub(crate) grown_bytes: usize,
     /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
     pub(crate) idle_since: Option<Instant>,
@@ -135,6 +137,7 @@ impl Client {
             held_back: Vec::new(),
             waiting_calls: 0,
             fields_bytes: 0,
+            grown_bytes: 0,
             is_full: false,
             held_since: None,
             leaving_since: None,

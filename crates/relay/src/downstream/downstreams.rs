@@ -78,6 +78,7 @@ impl Downstreams {
         let own = [
             ("waiting calls of clients", sum(|client| client.waiting_calls)),
             ("bytes of requests' fields", sum(|client| client.fields_bytes)),
+            ("growth of responses' windows", sum(|client| client.grown_bytes)),
         ];
         self.accounts.call_entries().into_iter().chain(own)
     }

@@ -283,18 +283,21 @@ impl Codec {
         }
     }
 
-    /// Releases content of a response, like [`Self::release`]. From now on, about `room_bytes` of the response may wait in
-    /// the proxy, unless the protocol's own limit is lower. In HTTP/2, only keeps the window of the stream from growing
-    /// above `room_bytes`, because the server may use the window that it has.
-    pub(crate) fn release_within(&mut self, stream: StreamKey, bytes: usize, room_bytes: usize) {
+    /// Releases content of a response, like [`Self::release`]. In HTTP/2, limits the window of the stream
+    /// ([`Connection::release_within`]), and returns the number of bytes by which the window has grown. The other
+    /// protocols have no windows: limit how much the relay reads instead.
+    pub(crate) fn release_within(
+        &mut self,
+        stream: StreamKey,
+        bytes: usize,
+        most_bytes: impl FnOnce(u32) -> u32,
+    ) -> i64 {
         match self {
-            Self::Http2(http2) => http2.release_within(stream, bytes, room_bytes),
-            Self::Http1(http1) => {
-                http1.limit_content(room_bytes);
-                http1.release(stream, bytes);
-            }
+            Self::Http2(http2) => return http2.release_within(stream, bytes, most_bytes),
+            Self::Http1(http1) => http1.release(stream, bytes),
             Self::Opaque(opaque) => opaque.release(bytes),
         }
+        0
     }
 
     pub(crate) fn output(&mut self) -> &[u8] {
@@ -434,6 +437,14 @@ impl Codec {
         match self {
             Self::Http2(http2) => Some(http2),
             Self::Http1(_) | Self::Opaque(_) => None,
+        }
+    }
+
+    /// Returns the HTTP/1 engine, if the connection speaks HTTP/1.
+    pub(crate) fn http1(&mut self) -> Option<&mut leno_http1::Connection> {
+        match self {
+            Self::Http1(http1) => Some(http1),
+            Self::Http2(_) | Self::Opaque(_) => None,
         }
     }
 

@@ -62,7 +62,7 @@ impl Connection {
             stream.receive_target = stream.receive_target.saturating_sub(excess);
             open.push(key);
         }
-        // We announce credit once it reaches half of the window. The windows have just shrunk, so this may be so now.
+        // We return credit once it reaches half of the window. The windows have just shrunk, so this may be so now.
         for key in open {
             self.announce_credit(key);
         }
