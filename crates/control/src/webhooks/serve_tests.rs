@@ -97,10 +97,10 @@ impl Webhooks {
     }
 }
 
-/// Sends the head of a review without its body.
-async fn send_head(stream: &mut TlsStream<TcpStream>, length: u32) {
+/// Sends the head of a review without its body. `more` has further header fields.
+async fn send_head(stream: &mut TlsStream<TcpStream>, length: u32, more: &str) {
     let head = format!(
-        "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
     );
     stream.write_all(head.as_bytes()).await.expect("it reads");
 }
@@ -211,7 +211,7 @@ async fn a_review_that_would_be_huge_once_parsed_is_refused() {
 async fn a_review_that_is_too_large_is_refused_before_it_is_read() {
     let webhooks = Webhooks::start().await;
     let mut stream = webhooks.connect().await;
-    send_head(&mut stream, REVIEW_MAX_BYTES + 1).await;
+    send_head(&mut stream, REVIEW_MAX_BYTES + 1, "").await;
     let mut answer = [0; 1024];
     let length = stream.read(&mut answer).await.expect("an answer");
     assert!(answer[..length].starts_with(b"HTTP/1.1 413 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
@@ -231,7 +231,7 @@ async fn whoever_is_slow_to_send_large_reviews_holds_up_no_small_one() {
     let mut slow = Vec::new();
     for _ in 0..8 {
         let mut stream = webhooks.connect().await;
-        send_head(&mut stream, REVIEW_MAX_BYTES).await;
+        send_head(&mut stream, REVIEW_MAX_BYTES, "").await;
         slow.push(stream);
     }
     let started = Instant::now();
@@ -266,7 +266,7 @@ async fn connections_that_ask_nothing_keep_no_api_server_out() {
         match number % 2 {
             0 => silent.push(stream),
             _ => {
-                send_head(&mut stream, SMALL_MAX_BYTES).await;
+                send_head(&mut stream, SMALL_MAX_BYTES, "").await;
                 slow.push(stream);
             }
         }
@@ -298,10 +298,19 @@ async fn a_connection_without_a_request_is_closed_after_seconds_and_an_idle_one_
 async fn large_reviews_that_never_end_hold_up_no_large_one() {
     let webhooks = Webhooks::start().await;
     let mut slow = Vec::new();
-    for _ in 0..2 * LARGE_REVIEWS_MAX {
-        let mut stream = webhooks.connect().await;
-        send_head(&mut stream, REVIEW_MAX_BYTES).await;
-        slow.push(stream);
+    let places = Door::of_memory(process_memory()).large_reviews;
+    for _ in 0..2 {
+        for _ in 0..places {
+            let mut stream = webhooks.connect().await;
+            send_head(&mut stream, REVIEW_MAX_BYTES, "Expect: 100-continue\r\n").await;
+            slow.push(stream);
+        }
+        // The server asks for the content of a review that has a place. So all of these have replaced the earlier ones.
+        for stream in slow.iter_mut().rev().take(places) {
+            let mut answer = [0; 25];
+            stream.read_exact(&mut answer).await.expect("a place");
+            assert_eq!(&answer[..], b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
     }
     // The answer shows that the review took the place of a slow one: the server rejects a review that has waited for
     // LARGE_WAIT_MAX, and the slow ones may last for REQUEST_MAX.
