@@ -213,11 +213,12 @@ fn workload(pod: &Pod) -> String {
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
 }
 
-/// Returns how to remove the annotation that gave the Pod its proxy: the Pod's own annotation, otherwise its namespace's.
+/// Returns how to make the Pod's successor start without a proxy: with the Pod's own annotation if it has one, because its
+/// namespace may have one too.
 fn removal(pod: &Pod) -> String {
     let place = if pods::owner(pod).kind == "pod" { "manifest" } else { "Pod template" };
     match pod.annotations().contains_key(INJECT) {
-        true => format!("remove the annotation {INJECT} from the {place} of {}", workload(pod)),
+        true => format!("set the annotation {INJECT} to disabled in the {place} of {}", workload(pod)),
         false => format!("run kubectl annotate namespace {} {INJECT}-", pod.namespace().unwrap_or_default()),
     }
 }

@@ -103,7 +103,7 @@ fn the_warning_names_the_place_of_the_annotation() {
     let of_set = line(json!([set]));
     assert!(
         of_set.ends_with(
-            "before you uninstall, remove the annotation leno.dev/inject from the Pod template of statefulset shop/web, \
+            "before you uninstall, set the annotation leno.dev/inject to disabled in the Pod template of statefulset shop/web, \
              then kubectl rollout restart -n shop statefulset/web"
         ),
         "{of_set}"
@@ -111,7 +111,7 @@ fn the_warning_names_the_place_of_the_annotation() {
     let alone = line(json!([]));
     assert!(
         alone.contains(
-            "remove the annotation leno.dev/inject from the manifest of pod shop/web-1, then kubectl delete pod"
+            "set the annotation leno.dev/inject to disabled in the manifest of pod shop/web-1, then kubectl delete pod"
         ),
         "{alone}"
     );

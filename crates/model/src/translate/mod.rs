@@ -276,8 +276,8 @@ impl JoinedService {
         }
         if service.ports_left_out > 0 {
             let what = format!(
-                "the mesh serves the first {PORTS_MAX} TCP ports of a Service: calls to the further ports ({}) leave \
-                 the mesh, without encryption and balancing",
+                "the mesh serves the first {PORTS_MAX} TCP ports of a Service: redirected connections to the further ports \
+                 ({}) leave the mesh, without encryption and balancing; routes and policies find no such port",
                 service.ports_left_out
             );
             let place = place(&service.identity, "Service", "spec.ports", service.identity.mark);

@@ -96,9 +96,9 @@ fn a_port_above_the_limit_is_unknown_to_the_mesh() {
     let more: String = (1..=PORTS_MAX).map(|port| format!("  - {{name: p{port}, port: {port}}}\n")).collect();
     let text = echo_with("    port: 50051\n", &format!("    port: 50051\n{more}"));
     let Translation { mesh, problems, .. } = translated(&[("a.yaml", &text)]);
-    let what = "spec.ports of Service default/echo: the mesh serves the first 1024 TCP ports of a Service: calls to the \
-                further ports (1) leave the mesh, without encryption and balancing; distribute the ports over several \
-                Services";
+    let what = "spec.ports of Service default/echo: the mesh serves the first 1024 TCP ports of a Service: redirected \
+                connections to the further ports (1) leave the mesh, without encryption and balancing; routes and policies \
+                find no such port; distribute the ports over several Services";
     assert_eq!(lines(&problems).iter().filter(|line| line.ends_with(what)).count(), 1, "{:?}", problems.first());
     assert_eq!(mesh.clusters().len(), PORTS_MAX);
     assert!(mesh.cluster_by_address(([10, 96, 0, 10], 1_023).into()).is_some());

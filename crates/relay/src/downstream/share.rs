@@ -1,11 +1,12 @@
 //! Share: the bytes that may wait in the proxy for one client are limited. The responses to a client that is only slower
-//! than the servers together get half of the limit. The other half is the room that these responses keep if the client
+//! than the servers together get about half of the limit. The rest is the room that these responses keep if the client
 //! leaves other streams unread. Each response always gets a minimum, so very many responses can exceed the half.
 //!
 //! - A response of an HTTP/1 server may wait with an equal share of the half.
 //! - An HTTP/2 server may send its whole window at any time, so windows count even if nothing waits. While the windows of
 //!   all responses fit into the half, each window may grow into the rest of the half. So many quiet streams do not slow a
-//!   download down. Otherwise, windows above the equal share shrink to the share.
+//!   download down. Otherwise, windows above the equal share shrink to the share when their responses move on. The
+//!   windows of quiet responses keep their size. From three quarters of the limit on, no window grows.
 
 use crate::Relay;
 use crate::call::CallId;
@@ -28,14 +29,20 @@ impl Client {
         equal_share(relay.max_buffered_bytes_per_client as usize, self.link.codec.stream_count())
     }
 
-    /// Returns the maximum size of the receive window of one response, which has `window_bytes` now.
+    /// Returns the size up to which the receive window of one response, `window_bytes` now, may grow, or down to which it
+    /// shrinks. The engine keeps at least the initial size.
     pub(crate) fn response_window(&self, limits: &Limits, window_bytes: u32) -> u32 {
         let share = self.response_share(&limits.relay);
         let initial_bytes = self.link.codec.stream_count() * limits.endpoint.initial_window_bytes as usize;
         // The rest of a complete response has no window any more, but may still wait for the client.
         let used_bytes = (self.grown_bytes + initial_bytes).max(self.link.codec.queued_bytes());
         let half = limits.relay.max_buffered_bytes_per_client as usize / 2;
-        let most = half.checked_sub(used_bytes).map_or(share, |spare| share.max(window_bytes as usize + spare));
+        let most = match half.checked_sub(used_bytes) {
+            Some(spare) => share.max(window_bytes as usize + spare),
+            // The windows of quiet responses do not shrink. They must not use up the room for unread streams.
+            None if used_bytes >= half + half / 2 => share.min(window_bytes as usize),
+            None => share,
+        };
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 }

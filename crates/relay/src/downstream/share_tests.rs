@@ -231,4 +231,6 @@ fn windows_together_may_have_half_of_the_limit_and_each_may_have_its_share() {
     assert_eq!(client.response_window(&limits, half - (32 << 10)), half + (32 << 10));
     client.grown_bytes = half as usize + 1;
     assert_eq!(client.response_window(&limits, 16 << 20), half, "the share of one stream");
+    client.grown_bytes = (half + half / 2) as usize;
+    assert_eq!(client.response_window(&limits, 32 << 10), 32 << 10, "no window grows");
 }

@@ -55,8 +55,15 @@ impl Resolved {
             Some(calls) => Arc::new(Rule { calls, ..Rule::clone(own) }),
             None => Arc::clone(own),
         };
-        let make = || self.own.iter().zip(&route.rules).map(version).collect();
-        Rc::clone(self.lists.entry(setters).or_insert_with(make))
+        if let Some(known) = self.lists.get(&setters) {
+            return Rc::clone(known);
+        }
+        let rules: Rules = self.own.iter().zip(&route.rules).map(version).collect();
+        // Policies that the rules override make no new list.
+        let is_own = rules.iter().zip(&self.own).all(|(rule, own)| Arc::ptr_eq(rule, own));
+        let rules = if is_own { Rc::clone(self.lists.entry(Setters::default()).or_insert(rules)) } else { rules };
+        self.lists.insert(setters, Rc::clone(&rules));
+        rules
     }
 }
 
