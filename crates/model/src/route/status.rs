@@ -60,8 +60,9 @@ pub enum Reason {
     /// Not accepted: the Service or its port does not exist, the Service is headless or has no TCP port, or the port is
     /// opaque and the route matches requests.
     NoMatchingParent,
-    /// Not accepted: the port has routes of another kind, or this route would exceed the size limit of the port's route
-    /// table. For a policy: an older policy has the same target.
+    /// Not accepted: the port has routes of another kind, this route would exceed the size limit of the port's route
+    /// table, or the routes of its namespace would select too many ports. For a policy: an older policy has the same
+    /// target.
     Conflicted,
     /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,

@@ -13,7 +13,8 @@ use super::place;
 use super::references::{Known, NO_PORTS_FIX, no_ports, no_service};
 use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
-use crate::object::route::{GROUP, Parent, Refusal, RouteRule, Spot};
+use crate::object::route::{GROUP, PARENTS_MAX, Parent, Refusal, RouteRule, Spot};
+use crate::object::service::PORTS_MAX;
 use crate::object::{Identity, Route, ServicePort};
 use crate::problem::{Notice, Place, Problem, in_a_line, listed};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
@@ -26,6 +27,11 @@ use sharing::{Resolved, Tables};
 const PROBLEMS_MAX: usize = 16;
 /// Limit on the remarks, and on the ports without the route, that a status message lists.
 const REMARKS_MAX: usize = 8;
+/// Limit on the ports of Services that the routes of one namespace select, all routes together: a port that several
+/// routes select counts once for each of them. One route of the largest size fits. Without a limit, 200 small routes
+/// with 32 large Services took 1.6 GB and 20 s in each translation, and each change of any object in the cluster causes
+/// a translation.
+const SELECTED_PORTS_MAX: usize = PARENTS_MAX * PORTS_MAX;
 
 /// The result of attaching all routes to their Services.
 #[derive(Default)]
@@ -54,10 +60,12 @@ struct Attachment<'a> {
 pub(super) fn attach<'a>(routes: &[&'a Route], policies: &Policies<'_>, known: &Known<'a>) -> Attached {
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
+    let mut rooms: HashMap<&str, usize> = HashMap::new();
     for route in routes {
+        let room = rooms.entry(&*route.identity.namespace).or_insert(SELECTED_PORTS_MAX);
         for parent in &route.parents {
             if parent.is_service() {
-                attachments.push(Attachment::new(route, parent, known));
+                attachments.push(Attachment::new(route, parent, known, room));
             } else {
                 attached.pass_over(route, parent);
             }
@@ -78,9 +86,10 @@ fn name_of(route: &Route) -> (&str, &str) {
 }
 
 impl<'a> Attachment<'a> {
-    fn new(route: &'a Route, parent: &'a Parent, known: &Known<'a>) -> Self {
+    /// Attaches a route to a Service. `room` is how many more ports the routes of the namespace may select.
+    fn new(route: &'a Route, parent: &'a Parent, known: &Known<'a>, room: &mut usize) -> Self {
         let parent_namespace = parent.reference.namespace.as_deref().unwrap_or(&route.identity.namespace);
-        let (clusters, opaque) = match clusters(route.kind, parent, parent_namespace, known) {
+        let (clusters, opaque) = match clusters(route, parent, parent_namespace, known, room) {
             Ok((clusters, opaque)) => (Ok(clusters), opaque),
             Err(fault) => (Err(fault), Vec::new()),
         };
@@ -93,12 +102,14 @@ impl<'a> Attachment<'a> {
 }
 
 /// Returns the clusters of the Service `parent`: of all its ports, or of the port that the reference names. If the route
-/// matches requests, the clusters of opaque ports are in a list of their own, which is the second one.
+/// matches requests, the clusters of opaque ports are in a list of their own, which is the second one. Takes a place of
+/// `room` for each port.
 fn clusters<'a>(
-    kind: RouteKind,
+    route: &Route,
     parent: &Parent,
     namespace: &str,
     known: &Known<'a>,
+    room: &mut usize,
 ) -> Result<(Vec<&'a ClusterKey>, Vec<&'a ClusterKey>), Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
@@ -120,6 +131,16 @@ fn clusters<'a>(
     let chosen = service.ports.iter().filter(|port| {
         number.is_none_or(|number| port.port == number) && section.is_none_or(|section| *port.name == *section)
     });
+    let Some(left) = room.checked_sub(chosen.clone().count()) else {
+        let what = format!(
+            "with it the routes of namespace {} would select more than {SELECTED_PORTS_MAX} ports, and older routes \
+             come first",
+            route.identity.namespace
+        );
+        let fix = "name the port of the Service, or remove routes";
+        return Err(Refusal { reason: Reason::Conflicted, ..fault(what, fix) });
+    };
+    *room = left;
     let key = |port: &ServicePort| {
         known.cluster(&ClusterKey { namespace: namespace.into(), service: name.clone(), port: port.port })
     };
@@ -129,7 +150,7 @@ fn clusters<'a>(
         let what = format!("Service {namespace}/{name} has no such port; it has {}", listed(ports));
         return Err(fault(what, "use one of them"));
     }
-    if !kind.is_of_requests() {
+    if !route.kind.is_of_requests() {
         return Ok((keys, Vec::new()));
     }
     let (opaque, spoken): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| known.is_opaque(key));

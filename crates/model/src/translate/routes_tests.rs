@@ -2,6 +2,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::SELECTED_PORTS_MAX;
 use super::sharing::Resolved;
 use crate::fixtures::{lines, objects, translated};
 use crate::mesh::{ClusterKey, Mesh};
@@ -864,6 +865,31 @@ fn ports_with_equal_policies_share_the_list_of_a_routes_rules() {
     assert_eq!([&own[0][0], &other[0][0]].map(|rule| rule.calls.clone()), [CallPolicy::default(), limited]);
     let same = |_: &RouteRule| -> Option<CallPolicy> { panic!("the rules at a port with these policies are known") };
     assert!(Rc::ptr_eq(&resolved.rules_with(&route, with_policy, same), &other[0]));
+}
+
+#[test]
+fn the_routes_of_a_namespace_select_a_limited_number_of_ports() {
+    let services = services_with_wide();
+    let wide = "{group: '', kind: Service, name: wide, namespace: shop}";
+    let last = SELECTED_PORTS_MAX / 500;
+    let wides = (0..=last).map(|number| http(&format!("shop/r{number:02}"), wide, &to_cart("wide")));
+    let others = [http("shop/small", CART, &to_cart("small")), http("web/wide", wide, &to_cart("wide"))];
+    let text: String = wides.chain(others).collect();
+    let translation = translated(&[("a-services.yaml", &services), ("routes.yaml", text.trim_start_matches("---\n"))]);
+    let refused: Vec<_> = translation.routes.iter().filter(|status| !status.conditions[0].status).collect();
+    // The youngest route to all ports has no room; a route to one port and a route of another namespace have room.
+    let [refused] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(*refused.route.name, *format!("r{last}"));
+    let Condition { reason, message, .. } = &refused.conditions[0];
+    assert_eq!(*reason, Reason::Conflicted);
+    assert_eq!(
+        message,
+        "spec.parentRefs[0]: with it the routes of namespace shop would select more than 32768 ports, and older routes \
+         come first; name the port of the Service, or remove routes"
+    );
+    assert_eq!(found(&translation, "shop", get("/")).as_deref(), Some("small"));
+    let consumers = translation.mesh.routes(&key("wide.shop", 500), "web").expect("a table");
+    assert_eq!(consumers.entries().len(), 1);
 }
 
 #[test]
