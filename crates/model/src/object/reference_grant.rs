@@ -69,14 +69,17 @@ struct Spec {
 }
 
 impl ReferenceGrant {
-    /// Returns whether an object of this group, kind and namespace may refer to the Service `service` in the grant's
-    /// namespace.
-    pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
-        let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;
-        let to = |to: &GrantTo| {
-            is_core(&to.group) && &*to.kind == SERVICE && to.name.as_deref().is_none_or(|name| name == service)
-        };
-        self.from.iter().any(from) && self.to.iter().any(to)
+    /// The kinds and namespaces of the objects of this group that may refer to [`ReferenceGrant::services`].
+    pub fn referrers(&self, group: &str) -> impl Iterator<Item = (&str, &str)> {
+        let of_group = self.from.iter().filter(move |from| *from.group == *group);
+        of_group.map(|from| (&*from.kind, &*from.namespace))
+    }
+
+    /// The names of the Services in the grant's namespace to which [`ReferenceGrant::referrers`] may refer; `None` for
+    /// all Services.
+    pub fn services(&self) -> impl Iterator<Item = Option<&str>> {
+        let services = self.to.iter().filter(|to| is_core(&to.group) && &*to.kind == SERVICE);
+        services.map(|to| to.name.as_deref())
     }
 }
 

@@ -269,15 +269,6 @@ impl AuthorizationPolicy {
         self.service_account.as_deref().is_none_or(|account| account == service_account)
     }
 
-    /// Returns whether both policies may select the same port of a workload.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        let account = self.service_account.as_deref().zip(other.service_account.as_deref());
-        let ports = self.ports.as_deref().zip(other.ports.as_deref());
-        self.namespace == other.namespace
-            && account.is_none_or(|(a, b)| a == b)
-            && ports.is_none_or(|(a, b)| a.iter().any(|port| b.contains(port)))
-    }
-
     fn lists(&self, caller: &Caller<'_>, request: Option<&Request<'_>>, own: &TrustDomain) -> bool {
         let is_health_check = |request: &Request<'_>| self.health_checks.iter().any(|path| path.matches(request));
         self.allow.allows(caller, own) || request.is_some_and(is_health_check)

@@ -5,6 +5,7 @@
 //! first in order of file and line wins. Objects that are in no file are ordered by age and name.
 
 mod memo;
+mod overlaps;
 mod references;
 mod routes;
 mod traffic;
@@ -27,6 +28,7 @@ use crate::problem::{Mark, Notice, Place, Problem, listed, quoted};
 use crate::protocol::Protocol;
 use crate::route::status::ParentStatus;
 use crate::traffic::status::TargetStatus;
+use overlaps::Enforced;
 use references::Known;
 use traffic::Policies;
 
@@ -234,18 +236,23 @@ impl Join {
     /// Adds notices about unreadable policies, and about policies in audit mode that overlap with an enforced policy.
     /// On the ports that both select, the policy in audit mode reports no calls.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
-        let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
+        let audited = || policies.iter().filter(|policy| policy.policy.mode == Mode::Audit);
+        let namespaces: HashSet<&str> = audited().map(|policy| &*policy.identity.namespace).collect();
+        let mut enforced: HashMap<&str, Enforced<'_>> = HashMap::new();
         for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {
-            enforced.entry(&policy.identity.namespace).or_default().push(policy);
+            let namespace = &*policy.identity.namespace;
+            if namespaces.contains(namespace) {
+                enforced.entry(namespace).or_default().add(policy);
+            }
         }
         for unreadable in policies.iter().filter(|policy| policy.policy.mode == Mode::Unreadable) {
             let what =
                 format!("it cannot be read: until it can, it allows no caller on {}", unreadable.policy.target());
             self.notice(&unreadable.identity, authorization_policy::KIND, what);
         }
-        for audited in policies.iter().filter(|policy| policy.policy.mode == Mode::Audit) {
-            let others = enforced.get(&*audited.identity.namespace).map_or(&[][..], Vec::as_slice);
-            if let Some(other) = others.iter().find(|other| other.policy.overlaps(&audited.policy)) {
+        for audited in audited() {
+            let others = enforced.get(&*audited.identity.namespace);
+            if let Some(other) = others.and_then(|others| others.overlapping(audited)) {
                 let Identity { namespace, name, .. } = &other.identity;
                 let what = format!("nothing is audited where AuthorizationPolicy {namespace}/{name} is enforced");
                 self.notice(&audited.identity, authorization_policy::KIND, what);

@@ -1,6 +1,6 @@
 //! Resolves the references of routes to Services: checks that the Service exists, and that the route may refer to it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::mesh::{Cluster, ClusterKey};
@@ -15,8 +15,10 @@ use crate::traffic::CallPolicy;
 /// The objects that routes can refer to.
 pub(super) struct Known<'a> {
     services: HashMap<(&'a str, &'a str), &'a Service>,
-    /// The grants, by namespace.
-    grants: HashMap<&'a str, Vec<&'a ReferenceGrant>>,
+    /// The names of the Services to which grants allow references; `None` for all Services. The key is the namespace
+    /// of the Services, and the kind and the namespace of the routes. A namespace may have thousands of grants, and
+    /// routes may have thousands of references, so a reference must not cost a search through all grants.
+    granted: HashMap<(&'a str, &'a str, &'a str), HashSet<Option<&'a str>>>,
     clusters: BTreeSet<&'a ClusterKey>,
     opaque: BTreeSet<&'a ClusterKey>,
 }
@@ -35,16 +37,18 @@ impl<'a> Known<'a> {
         grants: &[&'a ReferenceGrant],
         clusters: &'a [Arc<Cluster>],
     ) -> Self {
-        let mut by_namespace: HashMap<&str, Vec<&ReferenceGrant>> = HashMap::new();
+        let mut granted: HashMap<_, HashSet<Option<&str>>> = HashMap::new();
         for grant in grants {
-            by_namespace.entry(&grant.identity.namespace).or_default().push(grant);
+            for (kind, namespace) in grant.referrers(GROUP) {
+                granted.entry((&*grant.identity.namespace, kind, namespace)).or_default().extend(grant.services());
+            }
         }
         let named =
             services.iter().map(|service| ((&*service.identity.namespace, &*service.identity.name), &***service));
         let opaque = clusters.iter().filter(|cluster| cluster.protocol == Protocol::Opaque);
         Self {
             services: named.collect(),
-            grants: by_namespace,
+            granted,
             clusters: clusters.iter().map(|cluster| &cluster.key).collect(),
             opaque: opaque.map(|cluster| &cluster.key).collect(),
         }
@@ -160,9 +164,9 @@ impl<'a> Known<'a> {
     }
 
     fn is_granted(&self, namespace: &str, service: &str, from: Referrer<'_>) -> bool {
-        let (kind, own) = (from.route.kind.name(), &from.route.identity.namespace);
-        let grants = self.grants.get(namespace).map_or(&[][..], Vec::as_slice);
-        grants.iter().any(|grant| grant.allows(GROUP, kind, own, service))
+        let (kind, own) = (from.route.kind.name(), &*from.route.identity.namespace);
+        let granted = self.granted.get(&(namespace, kind, own));
+        granted.is_some_and(|services| services.contains(&None::<&str>) || services.contains(&Some(service)))
     }
 }
 

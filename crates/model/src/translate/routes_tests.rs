@@ -12,8 +12,8 @@ use crate::route::fixtures::{Head, call, get};
 use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{BackendTarget, ENTRIES_MAX, RouteKind, RouteTable, Rule, TABLE_MAX_BYTES};
 use crate::traffic::{CallPolicy, Setting, TimeLimit};
-use crate::translate::Translation;
 use crate::translate::references::Known;
+use crate::translate::{Translation, translate};
 
 /// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with port 80, the headless Service
 /// `none`, `db` with the opaque port 3306, and `dns` without a TCP port. In the namespace bank: `pay` with port 80.
@@ -393,6 +393,41 @@ fn a_reference_grant_opens_another_namespace() {
         assert_eq!(resolved(grant("bank", another)), (false, Reason::RefNotPermitted), "{kind}");
         assert_eq!(resolved(grant("shop", kind)), (false, Reason::RefNotPermitted), "{kind}");
     }
+}
+
+#[test]
+fn four_times_as_many_references_and_grants_take_about_four_times_as_long() {
+    let took = |count: usize| -> Duration {
+        let backends: Vec<String> =
+            (0..16).map(|number| format!("{{name: b{number}, namespace: bank, port: 80}}")).collect();
+        let rules = vec![format!("{{backendRefs: [{}]}}", backends.join(", ")); 16].join(", ");
+        let routes = (0..count).map(|number| http(&format!("shop/r{number}"), CART, &format!("[{rules}]")));
+        let from: Vec<String> = (0..16)
+            .map(|number| format!("{{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other-{number}}}"))
+            .collect();
+        let grants = (0..10 * count).map(|number| {
+            format!(
+                "---\napiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+                 metadata: {{name: g{number}, namespace: bank}}\n\
+                 spec: {{from: [{}], to: [{{group: '', kind: Service}}]}}\n",
+                from.join(", ")
+            )
+        });
+        let text: String = routes.chain(grants).collect();
+        let mut all = objects(SERVICES);
+        all.extend(objects(text.trim_start_matches("---\n")));
+        let begun = Instant::now();
+        let translation = translate(&all, "default");
+        let took = begun.elapsed();
+        let resolved = translation.routes.iter().map(|status| status.conditions[1].reason);
+        assert_eq!(resolved.filter(|reason| *reason == Reason::RefNotPermitted).count(), count);
+        took
+    };
+    // The shortest of three times: a busy machine can only make a time longer.
+    let shortest = |count| (0..3).map(|_| took(count)).min().unwrap_or_default();
+    // When each reference cost a search through all grants, the second time was about 16 times the first.
+    let (few, many) = (shortest(10), shortest(40));
+    assert!(many < few * 8, "{few:?}, then {many:?}");
 }
 
 #[test]
