@@ -36,7 +36,7 @@ pub const NOWHERE: &str = "nowhere";
 /// this Service, a client must add the Service's namespace or port.
 pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].
-const MESH: &str = "mesh";
+pub const MESH: &str = "mesh";
 
 /// Parses the name of a Cluster or a ClusterLoadAssignment.
 pub fn cluster_key(text: &str) -> Option<ClusterKey> {

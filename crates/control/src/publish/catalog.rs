@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use envoy_types::pb::google::protobuf::Any;
 use leno_model::mesh::{Cluster, Mesh};
@@ -15,6 +16,7 @@ use prost::Message;
 use super::changes::Changes;
 use super::departed::Departed;
 use super::kept::{Kept, Place};
+use super::limits::WHOLE_ROUTES_PAUSE;
 use super::metrics::Metrics;
 use super::subject::Subject;
 use super::version::Version;
@@ -71,6 +73,9 @@ pub(crate) struct Catalog {
     trust_domain: TrustDomain,
     /// The number of the mesh, in the order in which meshes were served.
     number: u64,
+    /// The time from which clients that have earlier routes of the whole mesh get the current ones; `None` if these
+    /// routes have never changed.
+    whole_routes_at: Option<Instant>,
     metrics: Arc<Metrics>,
     /// Shared by the catalogs of all meshes.
     stock: Arc<Mutex<Stock>>,
@@ -91,7 +96,8 @@ impl Catalog {
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, max_bytes: usize, metrics: Arc<Metrics>) -> Self {
         let stock = Stock { mesh: 0, kept: Kept::new(max_bytes) };
         let departed = Departed::default();
-        Self { mesh, departed, trust_domain, number: 0, metrics, stock: Arc::new(Mutex::new(stock)) }
+        let stock = Arc::new(Mutex::new(stock));
+        Self { mesh, departed, trust_domain, number: 0, whole_routes_at: None, metrics, stock }
     }
 
     /// Makes the catalog of the next mesh. The unchanged resources stay kept.
@@ -108,12 +114,22 @@ impl Catalog {
         }
         drop(stock);
         let departed = self.departed.next(&changes, &self.mesh, &mesh);
+        let whole_routes_at = match changes.of(Kind::Route).contains(&Subject::Mesh) {
+            true => Some(next_whole_routes(self.whole_routes_at, Instant::now())),
+            false => self.whole_routes_at,
+        };
         let (trust_domain, metrics) = (self.trust_domain.clone(), self.metrics.clone());
-        (Self { mesh, departed, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
+        (Self { mesh, departed, trust_domain, number, whole_routes_at, metrics, stock: self.stock.clone() }, changes)
     }
 
     pub(crate) fn mesh(&self) -> &Mesh {
         &self.mesh
+    }
+
+    /// The time from which clients that have earlier routes of the whole mesh get the current ones. It is the same for
+    /// all clients, so that those of one namespace share the encoded resource.
+    pub(super) fn whole_routes_at(&self) -> Option<Instant> {
+        self.whole_routes_at
     }
 
     /// Finds the resource with this name for a client.
@@ -330,6 +346,17 @@ impl Catalog {
     }
 }
 
+/// Returns the time from which clients get the routes of the whole mesh that changed at `now`. `latest` is this time
+/// for the change before.
+fn next_whole_routes(latest: Option<Instant>, now: Instant) -> Instant {
+    match latest {
+        None => now,
+        // Clients have not got the change before yet: they get both at once.
+        Some(at) if now <= at => at,
+        Some(at) => now.max(at + WHOLE_ROUTES_PAUSE),
+    }
+}
+
 /// Whether a subject may have resources. Only a cluster or an address that the mesh lacks has none.
 fn is_there(mesh: &Mesh, subject: &Subject) -> bool {
     match subject {
@@ -370,6 +397,8 @@ impl Audience {
         // contain the TCP and TLS routes.
         let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
         let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
-        Self { service_account, namespace, pod: None, ..self.clone() }
+        // Only Clusters and endpoints describe how a client connects.
+        let mutual_tls = self.mutual_tls && matches!(kind, Kind::Cluster | Kind::Endpoints);
+        Self { service_account, namespace, mutual_tls, pod: None, ..self.clone() }
     }
 }

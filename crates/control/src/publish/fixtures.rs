@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use envoy_types::pb::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
@@ -178,7 +179,7 @@ impl<'a> Client<'a> {
 
     fn join<E: Exchange>(state: &'a State, id: ClientId, audience: Audience, holder: Holder) -> Self {
         let mailbox = state.subscribers.join(id);
-        let account = state.accounts.open(holder, [127, 0, 0, 1].into(), std::time::Instant::now());
+        let account = state.accounts.open(holder, [127, 0, 0, 1].into(), Instant::now());
         let session = Session::new(id, E::VARIANT, audience, account.expect("there is room"));
         Self { state, session: session.into(), mailbox }
     }
@@ -204,6 +205,12 @@ impl<'a> Client<'a> {
     pub(crate) fn next<E: Exchange>(&self) -> Option<E::Response> {
         lock(&self.session).look_again(self.mailbox.now());
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
+    }
+
+    /// Returns until when the client's routes of the whole mesh wait; `None` if they do not wait.
+    pub(crate) fn pace_routes(&self, now: Instant) -> Option<Instant> {
+        lock(&self.session).look_again(self.mailbox.now());
+        lock(&self.session).pace_routes(&self.state.catalog(), now)
     }
 
     /// The response that refuses names of the client's last request; `None` if the client may subscribe to all of them.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use leno_xds::Kind;
 use leno_xds::limits::NAME_MAX_BYTES;
-use leno_xds::name::INBOUND;
+use leno_xds::name::{INBOUND, MESH};
 
 use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Found, Written};
@@ -55,6 +55,11 @@ pub(crate) struct Session {
     is_new: bool,
     /// Whether the session is new, and the client claims to have resources from an earlier stream.
     is_returning: bool,
+    /// The time from which the changed routes of the whole mesh may be sent; `None` if no change of them is due. Later
+    /// changes do not postpone it.
+    whole_routes_at: Option<Instant>,
+    /// Whether routes wait for `whole_routes_at`.
+    must_routes_wait: bool,
     /// The names that the current request may not subscribe to.
     refused: Option<RefusedNames>,
     /// Number of subscribed names that requests made us check in addition to the names in the requests. They are not
@@ -165,6 +170,8 @@ impl Session {
             nonces: 0,
             is_new: true,
             is_returning: false,
+            whole_routes_at: None,
+            must_routes_wait: false,
             refused: None,
             unpaid_names: 0,
             unpaid_bytes: 0,
@@ -176,6 +183,18 @@ impl Session {
         for (state, names) in self.kinds.iter_mut().zip(names) {
             state.pending.extend(names);
         }
+    }
+
+    /// Lets changed routes of the whole mesh wait until clients may get them. Returns this time if it is after `now`.
+    /// Clusters that the earlier routes name stay until then, because the client has not got the change of the routes.
+    pub(crate) fn pace_routes(&mut self, catalog: &Catalog, now: Instant) -> Option<Instant> {
+        let state = &self.kinds[Kind::Route.index()];
+        let has_version = |entry: &Entry| matches!(entry.sent, Sent::Version(_)) && !entry.is_asked_again;
+        let is_change = state.pending.contains(MESH) && state.entries.get(MESH).is_some_and(has_version);
+        self.whole_routes_at = self.whole_routes_at.or(catalog.whole_routes_at()).filter(|_| is_change);
+        let wait = self.whole_routes_at.filter(|at| now < *at);
+        self.must_routes_wait = wait.is_some();
+        wait
     }
 
     /// Returns the next response to send. If it returns `None`, [`Session::is_due`] tells whether names remain to be
@@ -469,7 +488,8 @@ impl Session {
         let may_remove = !state.held_back.is_empty() && !self.is_named_by_others(kind);
         let is_due = !state.pending.is_empty() || state.is_answer_due || may_remove;
         let names_others = matches!(kind, Kind::Listener | Kind::Route);
-        is_due && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
+        let must_wait = kind == Kind::Route && self.must_routes_wait;
+        is_due && !must_wait && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
     }
 
     /// Whether the client may still have listeners and routes that name removed clusters and endpoints. A client that

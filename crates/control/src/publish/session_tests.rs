@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Instant;
 
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use leno_model::balance::Policy;
@@ -10,7 +11,9 @@ use tonic::Code;
 use super::super::accounts::Account;
 use super::super::delta::Delta;
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, state_with, subscribe, unsubscribe};
-use super::super::limits::{Capacity, REASONS_MAX, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::super::limits::{
+    Capacity, REASONS_MAX, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES, WHOLE_ROUTES_PAUSE,
+};
 use super::super::subject::Subject;
 use super::super::variant::Exchange;
 use super::{Answer, CHECK_EVERY, Refusal, Session, shortened};
@@ -493,4 +496,54 @@ fn only_a_stream_with_something_to_send_pauses_and_checks_less_often_beside_many
     assert_eq!(pause(&clients[1]), Some(1_000 * CHECK_EVERY));
     drop(unread);
     assert_eq!(pause(&clients[1]), None);
+}
+
+#[test]
+fn changed_routes_of_the_whole_mesh_wait_and_the_clusters_that_they_name_stay_until_then() {
+    const A: &str = "a.default:80";
+    let (a, b) = (service("a", &[]), service("b", &[]));
+    let state = state(&a);
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let answer = || {
+        let response = client.next::<Delta>().expect("a response");
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+        names(&response)
+    };
+    let start = Instant::now();
+    client.send::<Delta>(&subscribe(Kind::Cluster, &[A])).expect("within limits");
+    client.send::<Delta>(&subscribe(Kind::Route, &["mesh"])).expect("within limits");
+    assert_eq!(client.pace_routes(start), None, "the first version does not wait");
+    assert_eq!([answer(), answer()], [[A], ["mesh"]]);
+    state.set_mesh(mesh(&format!("{a}{b}")));
+    assert_eq!(client.pace_routes(Instant::now()), None, "there was no change before");
+    assert_eq!(answer(), ["mesh"]);
+    assert_eq!(client.pace_routes(start), None, "nothing is due");
+
+    state.set_mesh(mesh(&b));
+    let until = client.pace_routes(start).expect("the second change waits");
+    assert!(until >= start + WHOLE_ROUTES_PAUSE);
+    assert!(client.next::<Delta>().is_none(), "the routes that the client has may name the removed cluster");
+    state.set_mesh(mesh(""));
+    assert_eq!(client.pace_routes(start), Some(until), "a further change does not postpone the routes");
+    assert!(client.next::<Delta>().is_none());
+    assert_eq!(client.pace_routes(until), None);
+    assert_eq!(answer(), ["mesh"]);
+    assert_eq!(answer(), [format!("-{A}")]);
+    assert!(client.next::<Delta>().is_none());
+}
+
+#[test]
+fn clients_with_and_without_mutual_tls_share_their_routes() {
+    let state = state(&service("echo", &["10.1.0.1"]));
+    let clients = [Client::of::<Delta>(&state, Dialect::Envoy, "shop", None), Client::held_by::<Delta>(&state, "web")];
+    for client in &clients {
+        for kind in [Kind::Cluster, Kind::Route] {
+            client.send::<Delta>(&subscribe(kind, &["echo.default:80"])).expect("within limits");
+            let response = client.next::<Delta>().expect("a response");
+            client.send::<Delta>(&ack(&response)).expect("within limits");
+        }
+    }
+    let echo = Subject::Cluster(ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 });
+    let forms = |kind| state.catalog().forms(kind, &echo);
+    assert_eq!((forms(Kind::Cluster), forms(Kind::Route)), (2, 1));
 }

@@ -363,20 +363,21 @@ impl Stream {
         tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
     }
 
-    /// Sends the responses that are due. Returns when to try again if a rate limit or unread responses stop the
-    /// sending.
+    /// Sends the responses that are due. Returns when to try again if a rate limit, unread responses or the pause of
+    /// the whole mesh's routes stop the sending.
     async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<Option<Instant>, Status> {
         loop {
             let catalog = self.state.catalog();
-            let (next, is_due) = {
+            let (next, is_due, routes_at) = {
                 let mut session = lock(&self.session);
                 let now = Instant::now();
+                let routes_at = session.pace_routes(&catalog, now);
                 if let Some(wait) = session.must_pause(now) {
                     return Ok(Some(now + wait.max(PAUSE_MIN)));
                 }
                 let next = session.next(&catalog);
                 session.has_sent(now);
-                (next, session.is_due())
+                (next, session.is_due(), routes_at)
             };
             let Some(batch) = next else {
                 if is_due {
@@ -385,7 +386,7 @@ impl Stream {
                     tokio::task::yield_now().await;
                     continue;
                 }
-                return Ok(None);
+                return Ok(routes_at);
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
             let message = framed(&E::respond(batch))?;
