@@ -161,7 +161,8 @@ fn reference_grants_have_the_fields_that_kubernetes_knows() {
         },
     });
     let Object::ReferenceGrant(grant) = read_as::<ReferenceGrant>(&object) else { panic!("not a grant") };
-    assert!(grant.allows("gateway.networking.k8s.io", "HTTPRoute", "web", "cart"));
+    assert_eq!(grant.referrers("gateway.networking.k8s.io").collect::<Vec<_>>(), [("HTTPRoute", "web")]);
+    assert_eq!(grant.services().collect::<Vec<_>>(), [Some("cart")]);
 }
 
 #[test]
