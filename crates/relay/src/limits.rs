@@ -86,8 +86,8 @@ pub struct RelayLimits {
     /// Maximum number of calls with incomplete requests that one account has in flight on shared connections. See
     /// `max_shared_calls_per_account`.
     pub max_shared_open_calls_per_account: u32,
-    /// Maximum number of calls that an account may cancel within 10 s on shared connections. An account that cancels
-    /// more calls gets its own connections.
+    /// Maximum number of calls that an account may cancel within 10 s on shared connections. Calls that servers reject
+    /// with ENHANCE_YOUR_CALM count, too. An account with more such calls gets its own connections.
     pub max_shared_cancels_per_account: u32,
     /// Maximum number of dribbles that an account may send within 100 ms. A dribble is a small DATA frame (a few bytes)
     /// that is the first DATA frame of its stream or follows another small DATA frame. Above this limit, the proxy

@@ -11,6 +11,8 @@ use crate::peer::{
 use crate::policies::traffic_policy;
 use crate::proxy::{CallInFlight, Proxy, eventually, mesh_of, service};
 
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
 /// The client reads nothing of three responses, which are complete and larger than the limit together. It reads the
 /// fourth response.
 #[test]
@@ -46,7 +48,6 @@ fn a_call_that_its_client_reads_goes_on_while_too_much_waits_for_others() {
 #[test]
 fn a_call_whose_client_reads_slowly_goes_on_and_calls_that_are_not_read_are_reset() {
     const INITIAL_WINDOW_SIZE: u16 = 4;
-    const ENHANCE_YOUR_CALM: u32 = 0xb;
     let server = Server::start();
     let proxy = Proxy::start_with(&[server.address()], "", &[("max_buffered_bytes_per_client", "65536")]);
     let mut client = proxy.connect();
@@ -128,6 +129,43 @@ fn a_client_is_not_charged_for_the_time_limit_of_a_rule() {
     assert!(!is_charged_for(call, |client, stream| {
         assert_eq!(client.rest_of(stream)[0].field("leno-proxy-error"), "request-timeout");
     }));
+}
+
+/// The server rejects a call because of a response that waits for another client, as Node.js does above 10 MB.
+#[test]
+fn a_connection_gets_no_more_calls_after_its_server_has_rejected_one_because_of_others() {
+    let mut unread = CallInFlight::start(&call(1));
+    let begun = headers(unread.stream, &[(":status", "200"), ("content-type", "application/grpc")], false);
+    unread.endpoint.send(&begun);
+    unread.client.expect(kind::HEADERS);
+    let mut modest = unread.proxy.connect();
+    modest.send(&call(1));
+    let rejected = unread.endpoint.expect(kind::HEADERS).stream;
+    unread.endpoint.send(&rst_stream(rejected, ENHANCE_YOUR_CALM));
+    modest.rest_of(1);
+
+    modest.send(&call(3));
+    let mut other = unread.server.accept();
+    let request = other.expect(kind::HEADERS);
+    other.send(&answer(request.stream, "me"));
+    assert_eq!(modest.expect(kind::HEADERS).field("from"), "me");
+    unread.endpoint.send(&headers(unread.stream, &[("grpc-status", "0")], true));
+    assert_eq!(unread.client.expect(kind::HEADERS).field("grpc-status"), "0", "the first call goes on");
+}
+
+/// The server has answered no call on the connection that all clients use, so the connection stays in use.
+#[test]
+fn a_client_whose_calls_the_server_rejects_uses_connections_of_its_own() {
+    let limits = [("max_shared_cancels_per_account", "0")];
+    let mut rejected = CallInFlight::start_with(&call(1), "", &limits);
+    rejected.endpoint.send(&rst_stream(rejected.stream, ENHANCE_YOUR_CALM));
+    rejected.client.rest_of(1);
+    rejected.client.send(&call(3));
+    let mut own = rejected.server.accept();
+    own.expect(kind::HEADERS);
+    let mut modest = rejected.proxy.connect();
+    modest.send(&call(1));
+    rejected.endpoint.expect(kind::HEADERS);
 }
 
 #[test]

@@ -29,6 +29,9 @@ use crate::target::methods::{CallMethod, PROXY_ERROR};
 /// treats the connection as a failed attempt to connect. If the connection was never ready for calls, the time does not
 /// matter.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// Shortest time for which a connection on an account's own lane gets calls, even if its server rejects some with
+/// ENHANCE_YOUR_CALM. So such an account replaces at most one connection in this time.
+const MIN_LIFE_ALONE: Duration = Duration::from_secs(1);
 /// Assumed waiting time of the rest of a response whose call has ended: the relay no longer records the real time.
 const UNREAD_REST: Duration = Duration::from_secs(1);
 
@@ -320,7 +323,8 @@ impl Relay {
     ) {
         let Some(call) = self.calls.get(id.call).certain() else { return };
         let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
-        let (response, endpoint) = (call.response, upstream.address);
+        let (response, endpoint, client) = (call.response, upstream.address, call.client);
+        let is_rejected = by_peer && response == Response::Awaited && code == ErrorCode::ENHANCE_YOUR_CALM;
         let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
             Response::Ended => Failure::Reset(code),
@@ -340,7 +344,37 @@ impl Relay {
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };
+        if let Some(client) = client.filter(|_| is_rejected) {
+            self.call_rejected(upstream_id, client);
+        }
         self.attempt_failed(id, &failure);
+    }
+
+    /// Handles a call that its server rejects with ENHANCE_YOUR_CALM. The server may reject the call for one of these
+    /// reasons:
+    ///
+    /// - The connection takes too much of the server's memory. Node.js rejects each new call while more than 10 MB of
+    ///   responses wait on the connection for clients that do not read, and closes the connection after 100 of these
+    ///   calls. So the connection gets no new calls. Its calls in flight go on.
+    /// - The call itself asks too much: for Node.js, it has more than 128 fields. So the call counts as cancelled by its
+    ///   client: a client with many such calls uses its own connections, and replaces no connections of other clients.
+    #[cold]
+    fn call_rejected(&mut self, upstream_id: UpstreamId, client: ClientId) {
+        let Some(upstream) = self.pools.upstream_mut(upstream_id).certain() else { return };
+        // A proxy passes on the codes of its application, so they say nothing about the connection to the proxy.
+        if upstream.key.hop != Hop::Plain(Protocol::Http2) {
+            return;
+        }
+        let is_common = upstream.key.lane.is_common();
+        let is_young = self.now - upstream.link.opened < MIN_LIFE_ALONE;
+        // If the server has answered no call on this connection, it would most likely answer none on another one.
+        let has_answered = upstream.link.codec.http2().is_some_and(|http2| http2.highest_with_content() > 0);
+        if is_common {
+            self.downstreams.call_rejected(client, &self.limits.relay);
+        }
+        if has_answered && (is_common || !is_young) {
+            self.retire(upstream_id);
+        }
     }
 
     fn response_broken(&mut self, upstream: UpstreamId, id: AttemptId, why: &'static str) {

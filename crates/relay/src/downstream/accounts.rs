@@ -102,8 +102,8 @@ pub(crate) struct Account {
     /// together ([`Lane::is_common`]).
     open_calls: u32,
     lane: Option<u8>,
-    /// The account has cancelled many calls, or has sent much content a few bytes at a time. So all new calls of the
-    /// account use its own lane.
+    /// The account has cancelled many calls, servers have rejected many of its calls, or it has sent much content a few
+    /// bytes at a time. So all new calls of the account use its own lane.
     stands_out: bool,
     cancels: Count,
     dribbles: Count,
@@ -318,8 +318,8 @@ impl Accounts {
         Lane::Own(lane)
     }
 
-    /// Counts a call that the account cancelled while the server was working on it. The call used a connection that
-    /// accounts use together ([`Lane::is_common`]).
+    /// Counts a call that the account cancelled while the server was working on it, or that the server rejected with
+    /// ENHANCE_YOUR_CALM. The call used a connection that accounts use together ([`Lane::is_common`]).
     pub(crate) fn cancelled(&mut self, id: AccountId, relay: &RelayLimits) {
         let window = self.sweeps / CANCEL_WINDOW_SWEEPS;
         if let Some(account) = self.accounts.get_mut(id) {

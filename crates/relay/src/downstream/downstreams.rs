@@ -163,6 +163,14 @@ impl Downstreams {
         }
     }
 
+    /// Counts a call of a client that its server has rejected with ENHANCE_YOUR_CALM, on a connection that several
+    /// accounts use together ([`Lane::is_common`]).
+    pub(crate) fn call_rejected(&mut self, id: ClientId, relay: &RelayLimits) {
+        if let Some(client) = self.clients.get(id) {
+            self.accounts.cancelled(client.account, relay);
+        }
+    }
+
     /// Records that the relay has reset a cancelled call on its server, or that the call has ended there.
     pub(crate) fn cancelled_call_is_over(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get_mut(id) {
