@@ -17,6 +17,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::limits::RelayLimits;
 use crate::link::LinkId;
+use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
 
 /// Interval at which the relay resets cancelled calls on their servers, as long as it has cancelled calls.
@@ -142,6 +143,7 @@ impl Relay {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         if !upstream.key.hop.is_shared() {
             upstream.link.codec.reset(stream, ErrorCode::CANCEL);
+            upstream.ends_by_cancel = upstream.key.hop == Hop::Plain(Protocol::Http1);
             return self.mark_dirty(LinkId::Endpoint(id));
         }
         upstream.link.codec.set_token(stream, NO_CALL);
@@ -189,3 +191,7 @@ impl Relay {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cancel_tests.rs"]
+mod tests;

@@ -84,6 +84,8 @@ pub struct Upstream {
     pub(crate) dribbles: Count,
     /// Cancelled calls that the relay has not reset on the server yet.
     pub(crate) cancelled: CancelledCalls,
+    /// Whether this is a connection to an HTTP/1 server, and its last call was cancelled.
+    pub(crate) ends_by_cancel: bool,
     /// Streams of calls that the server has answered without accepting the whole request, the oldest first.
     pub(crate) answered: Vec<Answered>,
     /// Whether the output may contain the end of an answered call's request.
@@ -145,6 +147,7 @@ impl Upstream {
             collects: false,
             dribbles: Count::default(),
             cancelled: CancelledCalls::new(now, relay),
+            ends_by_cancel: false,
             answered: Vec::new(),
             has_answered_output: false,
         }
