@@ -58,7 +58,7 @@ pub(crate) struct Session {
     /// The time from which the changed routes of the whole mesh may be sent; `None` if no change of them is due. Later
     /// changes do not postpone it.
     whole_routes_at: Option<Instant>,
-    /// Whether routes wait for `whole_routes_at`.
+    /// Whether the routes of the whole mesh wait for `whole_routes_at`. Other routes do not wait.
     must_routes_wait: bool,
     /// The names that the current request may not subscribe to.
     refused: Option<RefusedNames>,
@@ -189,7 +189,8 @@ impl Session {
     /// Clusters that the earlier routes name stay until then, because the client has not got the change of the routes.
     pub(crate) fn pace_routes(&mut self, catalog: &Catalog, now: Instant) -> Option<Instant> {
         let state = &self.kinds[Kind::Route.index()];
-        let has_version = |entry: &Entry| matches!(entry.sent, Sent::Version(_)) && !entry.is_asked_again;
+        let has_version =
+            |entry: &Entry| matches!(entry.sent, Sent::Version(_) | Sent::Absent) && !entry.is_asked_again;
         let is_change = state.pending.contains(MESH) && state.entries.get(MESH).is_some_and(has_version);
         self.whole_routes_at = self.whole_routes_at.or(catalog.whole_routes_at()).filter(|_| is_change);
         let wait = self.whole_routes_at.filter(|at| now < *at);
@@ -486,10 +487,10 @@ impl Session {
         let is_out = |kind: Kind| self.kinds[kind.index()].outstanding.is_some();
         let state = &self.kinds[kind.index()];
         let may_remove = !state.held_back.is_empty() && !self.is_named_by_others(kind);
-        let is_due = !state.pending.is_empty() || state.is_answer_due || may_remove;
+        let waiting = usize::from(kind == Kind::Route && self.must_routes_wait && state.pending.contains(MESH));
+        let is_due = state.pending.len() > waiting || state.is_answer_due || may_remove;
         let names_others = matches!(kind, Kind::Listener | Kind::Route);
-        let must_wait = kind == Kind::Route && self.must_routes_wait;
-        is_due && !must_wait && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
+        is_due && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
     }
 
     /// Whether the client may still have listeners and routes that name removed clusters and endpoints. A client that
@@ -516,6 +517,8 @@ impl Session {
             let state = &mut self.kinds[kind.index()];
             state.pending.append(&mut state.held_back);
         }
+        let must_wait = kind == Kind::Route && self.must_routes_wait;
+        let waiting = must_wait.then(|| self.kinds[kind.index()].pending.take(MESH)).flatten();
         let mut steps = Vec::new();
         let mut bytes = 0;
         while let Some(name) = self.kinds[kind.index()].pending.pop_first() {
@@ -532,6 +535,8 @@ impl Session {
                 break;
             }
         }
+        // A name that waits stays pending, so the removal of clusters waits for it.
+        self.kinds[kind.index()].pending.extend(waiting);
         let is_answer_due = is_whole && self.kinds[kind.index()].is_answer_due;
         let all_remove = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
         let only_removes = all_remove && !is_answer_due;

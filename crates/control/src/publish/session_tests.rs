@@ -533,6 +533,34 @@ fn changed_routes_of_the_whole_mesh_wait_and_the_clusters_that_they_name_stay_un
 }
 
 #[test]
+fn the_routes_of_one_service_do_not_wait_for_those_of_the_whole_mesh() {
+    const B: &str = "b.default:80";
+    let [a, b, c] = ["a", "b", "c"].map(|name| service(name, &[]));
+    let state = state(&a);
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let answer = || {
+        let response = client.next::<Delta>().expect("a response");
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+        names(&response)
+    };
+    let start = Instant::now();
+    client.send::<Delta>(&subscribe(Kind::Route, &["mesh"])).expect("within limits");
+    for services in [&a, &format!("{a}{b}")] {
+        state.set_mesh(mesh(services));
+        client.pace_routes(Instant::now());
+        assert_eq!(answer(), ["mesh"]);
+    }
+    state.set_mesh(mesh(&format!("{a}{b}{c}")));
+    let until = client.pace_routes(start).expect("the second change waits");
+    client.send::<Delta>(&subscribe(Kind::Route, &[B])).expect("within limits");
+    assert_eq!(client.pace_routes(start), Some(until));
+    assert_eq!(answer(), [B]);
+    assert!(client.next::<Delta>().is_none());
+    assert_eq!(client.pace_routes(until), None);
+    assert_eq!(answer(), ["mesh"]);
+}
+
+#[test]
 fn clients_with_and_without_mutual_tls_share_their_routes() {
     let state = state(&service("echo", &["10.1.0.1"]));
     let clients = [Client::of::<Delta>(&state, Dialect::Envoy, "shop", None), Client::held_by::<Delta>(&state, "web")];

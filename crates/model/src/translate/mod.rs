@@ -77,7 +77,7 @@ pub fn translate_again<'a>(
         join.notice(&slice.identity, "EndpointSlice", what);
     }
     join.overlaps(&policies);
-    let known = Known::new(&services, &grants, &join.clusters);
+    let known = Known::new(&services, &grants, &join.clusters, &routes);
     let mut traffic = Policies::new(&traffic, &routes, &known);
     let mut attached = routes::attach(&routes, &traffic, &known);
     traffic.report_idle(&attached.tables, &known);

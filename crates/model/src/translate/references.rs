@@ -36,10 +36,14 @@ impl<'a> Known<'a> {
         services: &[&'a Arc<Service>],
         grants: &[&'a ReferenceGrant],
         clusters: &'a [Arc<Cluster>],
+        routes: &[&Route],
     ) -> Self {
+        // A grant may have hundreds of pairs, most of which no route needs.
+        let referring: HashSet<(&str, &str)> =
+            routes.iter().map(|route| (route.kind.name(), &*route.identity.namespace)).collect();
         let mut granted: HashMap<_, HashSet<Option<&str>>> = HashMap::new();
         for grant in grants {
-            for (kind, namespace) in grant.referrers(GROUP) {
+            for (kind, namespace) in grant.referrers(GROUP).filter(|referrer| referring.contains(referrer)) {
                 granted.entry((&*grant.identity.namespace, kind, namespace)).or_default().extend(grant.services());
             }
         }

@@ -890,7 +890,7 @@ fn ports_with_equal_policies_share_the_list_of_a_routes_rules() {
     let policy = "apiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: cart, namespace: shop}\n\
                   spec: {targetRefs: [{group: '', kind: Service, name: cart}], timeouts: {request: 1s}}\n";
     let Object::TrafficPolicy(policy) = objects(policy).remove(0) else { panic!("a policy") };
-    let mut resolved = Resolved::new(&route, "shop", &Known::new(&[], &[], &[]));
+    let mut resolved = Resolved::new(&route, "shop", &Known::new(&[], &[], &[], &[]));
     let limit = Setting::enforced(TimeLimit { after: Duration::from_secs(1) }, &"TrafficPolicy shop/cart".into());
     let limited = CallPolicy { request_timeout: Some(limit), ..CallPolicy::default() };
     let own = [(); 2].map(|()| resolved.rules_with(&route, Vec::new(), |_| None));
