@@ -1,5 +1,6 @@
 //! One stream: its states (RFC 9113 section 5.1), windows (section 5.2) and queued DATA.
 
+use crate::error::ErrorCode;
 use crate::fields::FieldSection;
 use crate::queue::ContentQueue;
 use crate::stream_index::StreamIndex;
@@ -54,6 +55,8 @@ pub(crate) struct Stream {
     pub(crate) in_collected: bool,
     /// Whether END_STREAM follows the queued DATA.
     pub(crate) end_after_queue: bool,
+    /// The code of the RST_STREAM that follows the queued DATA, if one follows.
+    pub(crate) reset_after_queue: Option<ErrorCode>,
     /// Whether to reset the stream after the response, because the caller needs no more of the request.
     pub(crate) stop_when_sent: bool,
     /// When the stream was opened, in milliseconds after the connection's start.
@@ -93,9 +96,10 @@ impl Stream {
         self.grown_bytes
     }
 
-    /// Whether the caller may send more: neither END_STREAM nor trailers have been sent or queued.
+    /// Whether the caller may send more: neither END_STREAM, trailers nor RST_STREAM have been sent or queued.
     pub(crate) fn takes_output(&self) -> bool {
-        self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
+        let ends_after_queue = self.end_after_queue || self.reset_after_queue.is_some();
+        self.send != Half::Closed && !ends_after_queue && self.trailers.is_none()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -112,13 +112,15 @@ impl Connection {
                 self.drained.push_back(Drained { stream: key, token: stream.token, bytes: n as u32 });
             }
             if stream.queue.waiting().is_empty() {
-                let end = stream.end_after_queue;
+                let (end, reset) = (stream.end_after_queue, stream.reset_after_queue);
                 if let Some(trailers) = stream.trailers.take() {
                     self.queue_memory_bytes -= trailers.capacity_bytes();
                     self.write_headers(key.id, &trailers, true);
                     self.end_sending(key);
                 } else if end {
                     self.write_end(key);
+                } else if let Some(code) = reset {
+                    self.reset(key, code);
                 }
             } else if n == 0 && stream.send_window > 0 {
                 stream.in_ready = true;

@@ -229,6 +229,15 @@ impl Connection {
         }
     }
 
+    /// Ends a stream with RST_STREAM like [`Connection::reset`], but sends the queued DATA first. The peer may still send
+    /// on the stream until then.
+    pub fn reset_after_queue(&mut self, key: StreamKey, code: ErrorCode) {
+        match self.streams.get_mut(key) {
+            Some(stream) if !stream.queue.waiting().is_empty() => stream.reset_after_queue = Some(code),
+            _ => self.reset(key, code),
+        }
+    }
+
     /// Forgets a stream that, according to the peer's GOAWAY, the peer did not process. Such a stream needs no
     /// RST_STREAM (section 6.8).
     pub fn abandon(&mut self, key: StreamKey) {

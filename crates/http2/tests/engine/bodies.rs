@@ -3,7 +3,7 @@
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 use leno_http2::{Drained, ErrorCode, Limits, Section, Windows};
 
-use crate::endpoint::{Endpoint, Happening, data, headers, request, response, trailers};
+use crate::endpoint::{Endpoint, Happening, data, headers, request, reset, response, trailers};
 use crate::frames::{self, flag, kind};
 use crate::pair::{Pair, seeds};
 
@@ -206,6 +206,30 @@ fn a_reset_drops_what_was_queued() {
     assert_eq!(pair.client.http2.queued_bytes(), 100_000 - 65_535);
     pair.client.http2.reset(key, ErrorCode::CANCEL);
     assert_eq!(pair.client.http2.queued_bytes(), 0);
+}
+
+#[test]
+fn a_reset_after_the_queue_follows_all_content() {
+    for seed in seeds() {
+        let mut pair = Pair::new(seed);
+        pair.client.releases = false;
+        let key = pair.client.open(&request(), true);
+        pair.run();
+        pair.server.respond(1, &response(), false);
+        pair.server.send(1, &[0; 100_000], false);
+        let server_key = pair.server.key(1);
+        pair.server.http2.reset_after_queue(server_key, ErrorCode::NO_ERROR);
+        pair.server.send(1, b"more", true);
+        pair.run();
+        assert!(pair.server.http2.queued_bytes() > 0, "content waits for the window");
+        assert!(pair.client.http2.is_open(key));
+        pair.client.releases = true;
+        pair.client.http2.release(key, 100_000);
+        pair.run();
+        let expected = [data(1, &[0; 100_000], false), reset(1, ErrorCode::NO_ERROR, true)];
+        assert!(pair.client.take()[1..] == expected, "all content, and then the reset");
+        assert_eq!((pair.server.http2.queued_bytes(), pair.server.http2.stream_count()), (0, 0));
+    }
 }
 
 #[test]

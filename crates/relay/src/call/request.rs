@@ -369,10 +369,16 @@ impl Relay {
         }
     }
 
-    /// Resets a client's stream.
+    /// Resets a client's stream. Drops the content that waits for the client, unless the code is NO_ERROR: some servers
+    /// (Node.js) end complete responses with this code instead of END_STREAM, and clients take the content before it for
+    /// the whole response.
     pub(crate) fn reset_client_stream(&mut self, client: Option<ClientId>, stream: StreamKey, code: ErrorCode) {
         if let Some(client) = self.downstreams.get_mut(client) {
-            client.link.codec.reset(stream, code);
+            if code == ErrorCode::NO_ERROR {
+                client.link.codec.reset_after_queue(stream, code);
+            } else {
+                client.link.codec.reset(stream, code);
+            }
         }
         self.mark_client(client);
     }

@@ -247,6 +247,15 @@ impl Codec {
         }
     }
 
+    /// Resets a stream after its queued content, see [`Connection::reset_after_queue`]. The other protocols reset it at
+    /// once: their reset always shows that content is missing.
+    pub(crate) fn reset_after_queue(&mut self, stream: StreamKey, code: ErrorCode) {
+        match self {
+            Self::Http2(http2) => http2.reset_after_queue(stream, code),
+            Self::Http1(_) | Self::Opaque(_) => self.reset(stream, code),
+        }
+    }
+
     /// See [`Connection::stop_receiving`].
     pub(crate) fn stop_receiving(&mut self, stream: StreamKey) {
         match self {
