@@ -1,9 +1,9 @@
 //! Budget: limits the memory that all peers together can make a worker hold.
 //!
 //! Other limits bound one connection, and there may be thousands of connections. So a worker also adds up the memory of
-//! all its connections. Above half of the budget, receive windows stop growing, and connections keep no empty output
-//! buffers. Above the whole budget, the worker closes connections until it holds at most seven eighths of the budget.
-//! It closes, in this order:
+//! all its connections. Above half of the budget, receive windows stop growing, connections keep no empty output
+//! buffers, and less of each response of an HTTP/1 server may wait. Above the whole budget, the worker closes
+//! connections until it holds at most seven eighths of the budget. It closes, in this order:
 //!
 //! 1. arrivals, which are connections whose protocol is not known yet, as long as all arrivals together hold more than
 //!    an eighth of the budget. The worker begins with the source address that holds the most;

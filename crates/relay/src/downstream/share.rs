@@ -2,7 +2,7 @@
 //! than the servers together get about half of the limit. The rest is the room that these responses keep if the client
 //! leaves other streams unread. Each response always gets a minimum, so very many responses can exceed the half.
 //!
-//! - A response of an HTTP/1 server may wait with an equal share of the half.
+//! - A response of an HTTP/1 server may wait with an equal share of the half, and with less while memory is short.
 //! - An HTTP/2 server may send its whole window at any time, so windows count even if nothing waits. While the windows of
 //!   all responses fit into the half, each window may grow into the rest of the half. So many quiet streams do not slow a
 //!   download down. Otherwise, windows above the equal share shrink to the share when their responses move on. The
@@ -17,6 +17,10 @@ use crate::pool::upstream::UpstreamId;
 
 /// Number of bytes that each stream may always buffer, however many streams the client has.
 const MIN_STREAM_BYTES: usize = 4 << 10;
+
+/// Maximum number of bytes of one response of an HTTP/1 server that may wait while memory is short. The kernel's receive
+/// buffers of the paused connections then take most of the memory.
+const MAX_BYTES_WHILE_SHORT: usize = 16 << 10;
 
 /// Returns the share of each of a client's streams. `max_bytes` is the limit of all streams together.
 pub(crate) fn equal_share(max_bytes: usize, streams: usize) -> usize {
@@ -74,13 +78,15 @@ impl Relay {
     /// Returns whether the worker may read a connection to an endpoint. If the endpoint speaks HTTP/1, limits how much of
     /// its response may wait for the client, and returns `false` if as much waits.
     pub(crate) fn has_room_in_share(&mut self, id: UpstreamId) -> bool {
+        let most_bytes = if self.is_short_of_memory() { MAX_BYTES_WHILE_SHORT } else { usize::MAX };
         let Some(upstream) = self.pools.upstream_mut(id) else { return false };
         let Some(http1) = upstream.link.codec.http1() else { return true };
         let Some((stream, token)) = http1.open_exchange() else { return true };
         let call = self.calls.on(id, stream, token).and_then(|id| self.calls.get(id.call));
         // The response to a mirrored copy waits for no client.
         let client = self.downstreams.get(call.and_then(|call| call.client));
-        http1.limit_content(client.map_or(usize::MAX, |client| client.response_share(&self.limits.relay)));
+        let share = client.map_or(usize::MAX, |client| client.response_share(&self.limits.relay));
+        http1.limit_content(share.min(most_bytes));
         let is_paused = http1.is_paused();
         upstream.link.paused |= is_paused;
         !is_paused

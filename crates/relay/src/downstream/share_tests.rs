@@ -6,8 +6,8 @@ use leno_http2::{Connection, Event, FieldSection, Role, Section, StreamKey};
 use super::*;
 use crate::downstream::client::Speaks;
 use crate::fixtures::{
-    TO_CART, begin_connections, begin_to_connect, client, connect, establish_http2, fields, flush, inbound, mesh_of,
-    outbound, relay, service,
+    TO_CART, begin_connections, begin_to_connect, call, client, connect, connect_endpoint, establish_http2, fields,
+    flush, inbound, mesh_of, outbound, relay, service,
 };
 use crate::link::LinkId;
 
@@ -66,6 +66,24 @@ fn responses_of_http1_servers_wait_within_their_shares_and_none_is_reset() {
     let queued_bytes = relay.link(client).expect("it is open").codec.queued_bytes();
     assert!((1..=LIMIT / 2).contains(&queued_bytes), "{queued_bytes}");
     assert_eq!(relay.calls.len(), CALLS);
+}
+
+#[test]
+fn less_of_a_response_of_an_http1_server_waits_while_memory_is_short() {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let half = relay.enough_bytes() / 7 * 4;
+    call(&mut relay, 0, outbound(), None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
+    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    assert!(relay.begin_read(upstream).is_some());
+    relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n");
+    let whole = relay.limits.http1_endpoint.content_window_bytes as usize;
+    assert_eq!(relay.begin_read(upstream), Some(whole));
+    relay.charge_arrival(0, half);
+    assert!(!relay.exceeds_budget() && relay.is_short_of_memory());
+    assert_eq!(relay.begin_read(upstream), Some(MAX_BYTES_WHILE_SHORT));
+    relay.charge_arrival(half, 0);
+    assert!(!relay.exceeds_budget() && !relay.is_short_of_memory());
+    assert_eq!(relay.begin_read(upstream), Some(whole));
 }
 
 /// A client that reads a response of an endpoint. Both speak HTTP/2.
