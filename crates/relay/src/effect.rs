@@ -44,7 +44,8 @@ pub enum Effect {
     Count(WireId, Arc<TcpMetrics>),
     /// Write the bytes, as far as the socket accepts them now. The relay closes the wire directly afterwards.
     WriteLast(WireId, Vec<u8>),
-    /// When the wire is closed, reset it. Otherwise, its peer would take the close for the end of the content.
+    /// When the wire is closed, reset it. Otherwise, its peer would take the close for the end of the content, or the kernel
+    /// would keep the port of a connection that clients can end as often as they like.
     Abort(WireId),
     /// Close a wire.
     Close(WireId),

@@ -319,7 +319,7 @@ impl Wire {
         }
     }
 
-    /// Makes the peer see a reset when the socket is closed. An orderly close would look like the end of the content.
+    /// Makes the peer see a reset when the socket is closed ([`Effect::Abort`](leno_relay::Effect::Abort)).
     pub(super) fn abort(&self) {
         let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }

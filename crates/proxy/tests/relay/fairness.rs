@@ -153,7 +153,7 @@ fn a_connection_gets_no_more_calls_after_its_server_has_rejected_one_because_of_
     assert_eq!(unread.client.expect(kind::HEADERS).field("grpc-status"), "0", "the first call goes on");
 }
 
-/// The server has answered no call on the connection that all clients use, so the connection stays in use.
+/// The server has sent no content on the connection that all clients use, so the connection stays in use.
 #[test]
 fn a_client_whose_calls_the_server_rejects_uses_connections_of_its_own() {
     let limits = [("max_shared_cancels_per_account", "0")];

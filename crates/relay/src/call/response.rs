@@ -29,9 +29,10 @@ use crate::target::methods::{CallMethod, PROXY_ERROR};
 /// treats the connection as a failed attempt to connect. If the connection was never ready for calls, the time does not
 /// matter.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// Shortest time for which a connection on an account's own lane gets calls, even if its server rejects some with
-/// ENHANCE_YOUR_CALM. So such an account replaces at most one connection in this time.
-const MIN_LIFE_ALONE: Duration = Duration::from_secs(1);
+/// Shortest time between two connections of one pool that get no more calls because their server rejected a call with
+/// ENHANCE_YOUR_CALM. A client may cause rejected calls on purpose, and each replaced connection lives as long as its
+/// calls.
+const REPLACE_EVERY: Duration = Duration::from_secs(1);
 /// Assumed waiting time of the rest of a response whose call has ended: the relay no longer records the real time.
 const UNREAD_REST: Duration = Duration::from_secs(1);
 
@@ -325,6 +326,8 @@ impl Relay {
         let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
         let (response, endpoint, client) = (call.response, upstream.address, call.client);
         let is_rejected = by_peer && response == Response::Awaited && code == ErrorCode::ENHANCE_YOUR_CALM;
+        // Of a call with several attempts, none counts: the call would count several times.
+        let charged = client.filter(|_| call.attempts.len() == 1);
         let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
             Response::Ended => Failure::Reset(code),
@@ -344,8 +347,8 @@ impl Relay {
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };
-        if let Some(client) = client.filter(|_| is_rejected) {
-            self.call_rejected(upstream_id, client);
+        if is_rejected {
+            self.call_rejected(upstream_id, charged);
         }
         self.attempt_failed(id, &failure);
     }
@@ -357,22 +360,24 @@ impl Relay {
     ///   responses wait on the connection for clients that do not read, and closes the connection after 100 of these
     ///   calls. So the connection gets no new calls. Its calls in flight go on.
     /// - The call itself asks too much: for Node.js, it has more than 128 fields. So the call counts as cancelled by its
-    ///   client: a client with many such calls uses its own connections, and replaces no connections of other clients.
+    ///   client, `charged`: a client with many such calls uses its own connections, and replaces no connections of other
+    ///   clients.
     #[cold]
-    fn call_rejected(&mut self, upstream_id: UpstreamId, client: ClientId) {
+    fn call_rejected(&mut self, upstream_id: UpstreamId, charged: Option<ClientId>) {
         let Some(upstream) = self.pools.upstream_mut(upstream_id).certain() else { return };
         // A proxy passes on the codes of its application, so they say nothing about the connection to the proxy.
         if upstream.key.hop != Hop::Plain(Protocol::Http2) {
             return;
         }
-        let is_common = upstream.key.lane.is_common();
-        let is_young = self.now - upstream.link.opened < MIN_LIFE_ALONE;
-        // If the server has answered no call on this connection, it would most likely answer none on another one.
-        let has_answered = upstream.link.codec.http2().is_some_and(|http2| http2.highest_with_content() > 0);
-        if is_common {
+        let (pool, is_common, is_retired) = (upstream.pool, upstream.key.lane.is_common(), upstream.retired);
+        // Without a response that has content, no content of responses can wait on this connection.
+        let may_hold_content = upstream.link.codec.http2().is_some_and(|http2| http2.highest_with_content() > 0);
+        if is_common && let Some(client) = charged {
             self.downstreams.call_rejected(client, &self.limits.relay);
         }
-        if has_answered && (is_common || !is_young) {
+        let Some(pool) = self.pools.get_mut(pool) else { return };
+        if may_hold_content && !is_retired && pool.keeps_until.is_none_or(|until| self.now >= until) {
+            pool.keeps_until = Some(self.now + REPLACE_EVERY);
             self.retire(upstream_id);
         }
     }

@@ -172,7 +172,8 @@ impl Relay {
         let Some(upstream) = self.pools.end(upstream_id) else { return };
         if upstream.ends_by_cancel && !upstream.link.codec.hides_cut() {
             // After an orderly close, the kernel would keep the local port for a minute (TIME_WAIT). A client that
-            // cancels 500 calls a second would use up the ports for connections to this server.
+            // cancels 500 calls a second would use up the ports for connections to this server. Bytes that the kernel has
+            // not sent are lost: they belong to the cancelled call, or to an earlier call that the server has answered.
             self.effects.extend(upstream.link.wire.map(Effect::Abort));
         }
         self.release(&upstream.link);

@@ -42,6 +42,8 @@ pub(crate) struct Pool {
     pub(crate) last_error: String,
     /// Whether `last_error` says that this proxy could not open a socket. If so, the endpoint is not the cause.
     lacks_socket: bool,
+    /// The pool replaces no connection because of rejected calls before this time.
+    pub(crate) keeps_until: Option<Instant>,
 }
 
 impl Pool {
@@ -59,6 +61,7 @@ impl Pool {
             retry_at: None,
             last_error: String::new(),
             lacks_socket: false,
+            keeps_until: None,
         }
     }
 

@@ -84,7 +84,7 @@ pub struct Upstream {
     pub(crate) dribbles: Count,
     /// Cancelled calls that the relay has not reset on the server yet.
     pub(crate) cancelled: CancelledCalls,
-    /// Whether this is a connection to an HTTP/1 server, and its last call was cancelled.
+    /// Whether this is a connection to an HTTP/1 server, and the relay has ended its last call early.
     pub(crate) ends_by_cancel: bool,
     /// Streams of calls that the server has answered without accepting the whole request, the oldest first.
     pub(crate) answered: Vec<Answered>,
