@@ -187,12 +187,14 @@ impl Connection {
 
     /// Maximum number of bytes to read from the socket now. If the caller read more content than the connection takes, the
     /// caller would have to keep the rest, while the peer sends as much again. At least 1, so that the caller notices the
-    /// end of the input. The read that brings a header section is not limited, because the size of the section is unknown.
+    /// end of the input. The read that brings the header section of a request is not limited.
     pub fn read_room(&self) -> usize {
         match self.input {
             Input::Length(_) | Input::ChunkData(_) | Input::UntilClose | Input::Tunnel => self.content_room().max(1),
             // The chunk follows its size at once. If there is no room for the chunk, read little more than its size.
             Input::ChunkLine | Input::ChunkEnd => self.content_room().max(self.limits.max_chunk_line_bytes as usize),
+            // The content of a response may come in the same read as its header section.
+            Input::Head if self.role == Role::Client => (self.content_window_bytes as usize).max(1),
             _ => usize::MAX,
         }
     }

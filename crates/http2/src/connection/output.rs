@@ -119,7 +119,9 @@ impl Connection {
                     self.end_sending(key);
                 } else if end {
                     self.write_end(key);
-                } else if let Some(code) = reset {
+                }
+                // No effect if the stream has ended now.
+                if let Some(code) = reset {
                     self.reset(key, code);
                 }
             } else if n == 0 && stream.send_window > 0 {

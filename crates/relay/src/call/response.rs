@@ -398,7 +398,11 @@ impl Relay {
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
         let was_no_use = (was_short || !upstream.ready) && upstream.calls == 0 && !upstream.retired;
         upstream.has_failed |= was_no_use;
+        let is_strict = code == ErrorCode::ENHANCE_YOUR_CALM && upstream.cancelled.has_many_resets();
         self.retire(upstream_id);
+        if is_strict && let Some(pool) = self.pools.get_mut(pool) {
+            pool.is_strict_about_resets = true;
+        }
         if was_no_use {
             // The server may send such a GOAWAY on every connection. So each such connection counts as another failure in
             // a row, and the pauses before the next attempts to connect grow.

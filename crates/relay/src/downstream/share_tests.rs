@@ -68,12 +68,17 @@ fn responses_of_http1_servers_wait_within_their_shares_and_none_is_reset() {
     assert_eq!(relay.calls.len(), CALLS);
 }
 
+/// Sends a call of a new client to an HTTP/1 endpoint. `number` distinguishes the clients. Returns the endpoint's connection.
+fn begin_http1_call(relay: &mut Relay, number: u32) -> LinkId {
+    call(relay, number, outbound(), None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
+    LinkId::Endpoint(connect_endpoint(relay))
+}
+
 #[test]
 fn less_of_a_response_of_an_http1_server_waits_while_memory_is_short() {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     let half = relay.enough_bytes() / 7 * 4;
-    call(&mut relay, 0, outbound(), None, b"GET / HTTP/1.1\r\nhost: cart.shop:80\r\n\r\n".to_vec());
-    let upstream = LinkId::Endpoint(connect_endpoint(&mut relay));
+    let upstream = begin_http1_call(&mut relay, 0);
     assert!(relay.begin_read(upstream).is_some());
     relay.receive(upstream, b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n");
     let whole = relay.limits.http1_endpoint.content_window_bytes as usize;
@@ -81,6 +86,8 @@ fn less_of_a_response_of_an_http1_server_waits_while_memory_is_short() {
     relay.charge_arrival(0, half);
     assert!(!relay.exceeds_budget() && relay.is_short_of_memory());
     assert_eq!(relay.begin_read(upstream), Some(MAX_BYTES_WHILE_SHORT));
+    let other = begin_http1_call(&mut relay, 1);
+    assert_eq!(relay.begin_read(other), Some(MAX_BYTES_WHILE_SHORT), "content may come with the header section");
     relay.charge_arrival(half, 0);
     assert!(!relay.exceeds_budget() && !relay.is_short_of_memory());
     assert_eq!(relay.begin_read(upstream), Some(whole));

@@ -5,6 +5,10 @@
 //! So the proxy does not reset a cancelled call on its server at once, but a little later, when the server is known to
 //! process the call. It also limits the number of resets per second. A connection with too many cancelled calls is
 //! replaced.
+//!
+//! Servers limit resets differently: nghttp2 accepts a burst of 1,000 and 33 per second, Netty 200 in 30 s, Jetty 50 in
+//! 1 s, and grpc-go any number. If the strictest limit applied to all servers, most servers would work on many cancelled
+//! calls for nothing. So the stricter limit applies only after a server has closed a connection with many resets.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,6 +32,12 @@ const CANCEL_AFTER: Duration = Duration::from_millis(10);
 /// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
 /// strictest servers accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
+/// Like `reset_burst` and `resets_per_second`, for a server that has closed a connection after [`MANY_RESETS`] or more. The
+/// two make 190 resets in 30 s.
+const STRICT_BURST: u32 = 40;
+const STRICT_PER_SECOND: u32 = 5;
+/// If a server closes a connection with ENHANCE_YOUR_CALM, this number of resets may be the reason.
+const MANY_RESETS: u32 = 50;
 /// Maximum number of cancelled calls on one connection that have not been reset. A connection above this limit takes no
 /// new calls. When only cancelled calls are left, the relay closes the connection, which ends all these calls at the
 /// server at once.
@@ -49,6 +59,8 @@ pub(crate) struct CancelledCalls {
     /// Number of blind resets in the current second: resets of calls that the server may not have begun to process.
     blind: u32,
     blind_since: Instant,
+    /// Number of resets so far.
+    resets: u32,
 }
 
 #[derive(Debug)]
@@ -61,11 +73,17 @@ struct Cancelled {
 
 impl CancelledCalls {
     pub(crate) fn new(now: Instant, relay: &RelayLimits) -> Self {
-        Self { calls: VecDeque::new(), allowed: f64::from(relay.reset_burst), counted: now, blind: 0, blind_since: now }
+        let allowed = f64::from(relay.reset_burst);
+        Self { calls: VecDeque::new(), allowed, counted: now, blind: 0, blind_since: now, resets: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
+    }
+
+    /// Returns whether the number of resets may be a reason for the server to close the connection.
+    pub(crate) fn has_many_resets(&self) -> bool {
+        self.resets >= MANY_RESETS
     }
 
     /// Returns the client of each cancelled call.
@@ -77,21 +95,25 @@ impl CancelledCalls {
     /// calls that were reset or removed.
     ///
     /// The token bucket protects connections that several accounts use. On an account's own lane, the bucket is always
-    /// full, so that no reset waits for a token.
+    /// full, so that no reset waits for a token. `is_strict`: the server has closed a connection with many resets.
     fn reset_some(
         &mut self,
         now: Instant,
         http2: &mut Connection,
-        is_common: bool,
+        (is_common, is_strict): (bool, bool),
         relay: &RelayLimits,
     ) -> Vec<Option<ClientId>> {
+        let (burst, per_second) = match is_strict {
+            true => (relay.reset_burst.min(STRICT_BURST), relay.resets_per_second.min(STRICT_PER_SECOND)),
+            false => (relay.reset_burst, relay.resets_per_second),
+        };
         if !is_common {
-            self.allowed = f64::from(relay.reset_burst);
+            self.allowed = f64::from(burst);
         }
         let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
-        let refilled = self.allowed + elapsed * f64::from(relay.resets_per_second);
-        self.allowed = refilled.min(f64::from(relay.reset_burst));
+        let refilled = self.allowed + elapsed * f64::from(per_second);
+        self.allowed = refilled.min(f64::from(burst));
 
         let mut left_this_tick = relay.max_resets_per_tick;
         let mut over = Vec::new();
@@ -101,6 +123,7 @@ impl CancelledCalls {
             } else if left_this_tick > 0 && self.may_reset(now, &cancelled, http2) {
                 left_this_tick -= 1;
                 self.allowed -= 1.0;
+                self.resets = self.resets.saturating_add(1);
                 http2.reset(cancelled.stream, ErrorCode::CANCEL);
                 over.push(cancelled.client);
             } else {
@@ -173,9 +196,12 @@ impl Relay {
 
     fn reset_cancelled_of(&mut self, id: UpstreamId) {
         let now = self.now;
+        let pool = self.pools.upstream(id).and_then(|upstream| self.pools.get(upstream.pool));
+        let is_strict = pool.is_some_and(|pool| pool.is_strict_about_resets);
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let Some(http2) = upstream.link.codec.http2().certain() else { return };
-        let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
+        let limits = (upstream.key.lane.is_common(), is_strict);
+        let over = upstream.cancelled.reset_some(now, http2, limits, &self.limits.relay);
         let left = upstream.cancelled.len();
         let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);
         if is_given_up && http2.stream_count() == left {

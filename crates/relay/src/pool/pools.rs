@@ -44,6 +44,8 @@ pub(crate) struct Pool {
     lacks_socket: bool,
     /// The pool replaces no connection because of rejected calls before this time.
     pub(crate) keeps_until: Option<Instant>,
+    /// The server has closed a connection that carried many resets, so the connections carry fewer from now on.
+    pub(crate) is_strict_about_resets: bool,
 }
 
 impl Pool {
@@ -62,6 +64,7 @@ impl Pool {
             last_error: String::new(),
             lacks_socket: false,
             keeps_until: None,
+            is_strict_about_resets: false,
         }
     }
 
