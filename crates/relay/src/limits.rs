@@ -101,10 +101,10 @@ pub struct RelayLimits {
     /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per 10 ms: servers may
     /// treat more frames as an attack.
     pub max_resets_per_tick: u32,
-    /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint in a burst.
+    /// Maximum number of RST_STREAM frames that the proxy sends in a burst on one connection to an endpoint that several
+    /// accounts share; lower for a server that has closed a connection because of resets (`pool/cancel`).
     pub reset_burst: u32,
-    /// Maximum number of RST_STREAM frames that the proxy sends on one connection to an endpoint per second, in the
-    /// long run.
+    /// Maximum number of these frames per second, in the long run.
     pub resets_per_second: u32,
     /// How long a call may wait for the control plane to send its destination or the policies that apply to it.
     pub discovery_timeout_ms: u32,

@@ -194,7 +194,7 @@ impl Connection {
             // The chunk follows its size at once. If there is no room for the chunk, read little more than its size.
             Input::ChunkLine | Input::ChunkEnd => self.content_room().max(self.limits.max_chunk_line_bytes as usize),
             // The content of a response may come in the same read as its header section.
-            Input::Head if self.role == Role::Client => (self.content_window_bytes as usize).max(1),
+            Input::Head if self.role == Role::Client => self.content_window_bytes as usize,
             _ => usize::MAX,
         }
     }

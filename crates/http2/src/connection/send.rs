@@ -217,6 +217,7 @@ impl Connection {
         let (queue, trailers) = (std::mem::take(&mut stream.queue), stream.trailers.take());
         // The message is not complete, so it must not end.
         stream.end_after_queue = false;
+        stream.reset_after_queue = None;
         self.queued_bytes -= queue.waiting().len();
         self.queue_memory_bytes -= queue.capacity_bytes() + trailers.map_or(0, |trailers| trailers.capacity_bytes());
     }

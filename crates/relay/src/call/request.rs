@@ -369,9 +369,9 @@ impl Relay {
         }
     }
 
-    /// Resets a client's stream. Drops the content that waits for the client, unless the code is NO_ERROR: some servers
-    /// (Node.js) end complete responses with this code instead of END_STREAM, and clients take the content before it for
-    /// the whole response.
+    /// Resets a client's stream. Drops the content that waits for the client, unless the client speaks HTTP/2 and
+    /// the code is NO_ERROR: some servers (Node.js) end complete responses with this code instead of END_STREAM, and
+    /// clients take the content before it for the whole response.
     pub(crate) fn reset_client_stream(&mut self, client: Option<ClientId>, stream: StreamKey, code: ErrorCode) {
         if let Some(client) = self.downstreams.get_mut(client) {
             if code == ErrorCode::NO_ERROR {

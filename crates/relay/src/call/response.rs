@@ -29,9 +29,8 @@ use crate::target::methods::{CallMethod, PROXY_ERROR};
 /// treats the connection as a failed attempt to connect. If the connection was never ready for calls, the time does not
 /// matter.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// Shortest time between two connections of one pool that get no more calls because their server rejected a call with
-/// ENHANCE_YOUR_CALM. A client may cause rejected calls on purpose, and each replaced connection lives as long as its
-/// calls.
+/// A pool replaces at most one connection in this time because its server rejected a call with ENHANCE_YOUR_CALM. A
+/// client may cause rejected calls on purpose, and each replaced connection lives as long as its calls.
 const REPLACE_EVERY: Duration = Duration::from_secs(1);
 /// Assumed waiting time of the rest of a response whose call has ended: the relay no longer records the real time.
 const UNREAD_REST: Duration = Duration::from_secs(1);
@@ -398,7 +397,7 @@ impl Relay {
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
         let was_no_use = (was_short || !upstream.ready) && upstream.calls == 0 && !upstream.retired;
         upstream.has_failed |= was_no_use;
-        let is_strict = code == ErrorCode::ENHANCE_YOUR_CALM && upstream.cancelled.has_many_resets();
+        let is_strict = code == ErrorCode::ENHANCE_YOUR_CALM && upstream.cancelled.exceeds_strict_limit(self.now);
         self.retire(upstream_id);
         if is_strict && let Some(pool) = self.pools.get_mut(pool) {
             pool.is_strict_about_resets = true;

@@ -76,7 +76,7 @@ impl Relay {
     }
 
     /// Returns whether the worker may read a connection to an endpoint. If the endpoint speaks HTTP/1, limits how much of
-    /// its response may wait for the client, and returns `false` if as much waits.
+    /// its response may wait for the client, and returns `false` while that much waits.
     pub(crate) fn has_room_in_share(&mut self, id: UpstreamId) -> bool {
         let most_bytes = if self.is_short_of_memory() { MAX_BYTES_WHILE_SHORT } else { usize::MAX };
         let Some(upstream) = self.pools.upstream_mut(id) else { return false };

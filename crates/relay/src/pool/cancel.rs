@@ -8,7 +8,8 @@
 //!
 //! Servers limit resets differently: nghttp2 accepts a burst of 1,000 and 33 per second, Netty 200 in 30 s, Jetty 50 in
 //! 1 s, and grpc-go any number. If the strictest limit applied to all servers, most servers would work on many cancelled
-//! calls for nothing. So the stricter limit applies only after a server has closed a connection with many resets.
+//! calls for nothing. So a stricter limit applies to a pool only after its server has closed one of its connections with
+//! many resets. Each pool of each worker loses one connection to learn this.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -32,12 +33,10 @@ const CANCEL_AFTER: Duration = Duration::from_millis(10);
 /// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
 /// strictest servers accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
-/// Like `reset_burst` and `resets_per_second`, for a server that has closed a connection after [`MANY_RESETS`] or more. The
-/// two make 190 resets in 30 s.
+/// Like `reset_burst` and `resets_per_second`, for a server that has closed a connection with more resets than these. The
+/// two make 190 resets in 30 s, and 45 in 1 s.
 const STRICT_BURST: u32 = 40;
 const STRICT_PER_SECOND: u32 = 5;
-/// If a server closes a connection with ENHANCE_YOUR_CALM, this number of resets may be the reason.
-const MANY_RESETS: u32 = 50;
 /// Maximum number of cancelled calls on one connection that have not been reset. A connection above this limit takes no
 /// new calls. When only cancelled calls are left, the relay closes the connection, which ends all these calls at the
 /// server at once.
@@ -59,8 +58,8 @@ pub(crate) struct CancelledCalls {
     /// Number of blind resets in the current second: resets of calls that the server may not have begun to process.
     blind: u32,
     blind_since: Instant,
-    /// Number of resets so far.
-    resets: u32,
+    /// Number of resets beyond [`STRICT_PER_SECOND`], at the time `counted`.
+    excess: f64,
 }
 
 #[derive(Debug)]
@@ -74,16 +73,18 @@ struct Cancelled {
 impl CancelledCalls {
     pub(crate) fn new(now: Instant, relay: &RelayLimits) -> Self {
         let allowed = f64::from(relay.reset_burst);
-        Self { calls: VecDeque::new(), allowed, counted: now, blind: 0, blind_since: now, resets: 0 }
+        Self { calls: VecDeque::new(), allowed, counted: now, blind: 0, blind_since: now, excess: 0.0 }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Returns whether the number of resets may be a reason for the server to close the connection.
-    pub(crate) fn has_many_resets(&self) -> bool {
-        self.resets >= MANY_RESETS
+    /// Returns whether the connection lately carried more resets than the stricter limit allows. The server may have
+    /// closed the connection for another reason, but then most connections carry fewer.
+    pub(crate) fn exceeds_strict_limit(&self, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
+        self.excess - elapsed * f64::from(STRICT_PER_SECOND) > f64::from(STRICT_BURST)
     }
 
     /// Returns the client of each cancelled call.
@@ -95,7 +96,8 @@ impl CancelledCalls {
     /// calls that were reset or removed.
     ///
     /// The token bucket protects connections that several accounts use. On an account's own lane, the bucket is always
-    /// full, so that no reset waits for a token. `is_strict`: the server has closed a connection with many resets.
+    /// full, so that no reset waits for a token. Exception, `is_strict`: the server closes connections with many resets,
+    /// with all calls of the account.
     fn reset_some(
         &mut self,
         now: Instant,
@@ -107,11 +109,12 @@ impl CancelledCalls {
             true => (relay.reset_burst.min(STRICT_BURST), relay.resets_per_second.min(STRICT_PER_SECOND)),
             false => (relay.reset_burst, relay.resets_per_second),
         };
-        if !is_common {
+        if !is_common && !is_strict {
             self.allowed = f64::from(burst);
         }
         let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
+        self.excess = (self.excess - elapsed * f64::from(STRICT_PER_SECOND)).max(0.0);
         let refilled = self.allowed + elapsed * f64::from(per_second);
         self.allowed = refilled.min(f64::from(burst));
 
@@ -123,7 +126,7 @@ impl CancelledCalls {
             } else if left_this_tick > 0 && self.may_reset(now, &cancelled, http2) {
                 left_this_tick -= 1;
                 self.allowed -= 1.0;
-                self.resets = self.resets.saturating_add(1);
+                self.excess += 1.0;
                 http2.reset(cancelled.stream, ErrorCode::CANCEL);
                 over.push(cancelled.client);
             } else {

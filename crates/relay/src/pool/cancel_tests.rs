@@ -26,18 +26,39 @@ fn the_connection_of_a_cancelled_call_to_an_http1_server_is_reset_so_that_its_po
 fn a_server_that_closes_a_connection_with_many_resets_gets_fewer_from_then_on() {
     const ENHANCE_YOUR_CALM: u8 = 0xb;
     let goaway = [&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0][..], &[ENHANCE_YOUR_CALM]].concat();
-    let allowed = |resets: u32| {
-        let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
-        let (mut caller, _) = http2_caller(relay.now, &TO_CART);
-        connect(&mut relay, 0, outbound(), None, (Speaks::Http2, caller.output().to_vec()));
-        relay.dispatch();
-        let id = begin_to_connect(&mut relay);
-        establish_http2(&mut relay, id);
-        relay.pools.upstream_mut(id).expect("it is open").cancelled.resets = resets;
+    let burst = f64::from(STRICT_BURST);
+    let is_strict_after = |excess: f64, pause: Duration| {
+        let (mut relay, id, _) = call_over_http2();
+        relay.pools.upstream_mut(id).expect("it is open").cancelled.excess = excess;
+        relay.set_now(relay.now + pause);
         relay.receive(LinkId::Endpoint(id), &goaway);
         relay.reset_cancelled_of(id);
-        relay.pools.upstream(id).expect("its call goes on").cancelled.allowed
+        relay.pools.upstream(id).expect("its call goes on").cancelled.allowed <= burst
     };
-    assert!(allowed(MANY_RESETS - 1) > f64::from(STRICT_BURST));
-    assert!(allowed(MANY_RESETS) <= f64::from(STRICT_BURST));
+    assert!(!is_strict_after(burst, Duration::ZERO));
+    assert!(is_strict_after(burst + 10.0, Duration::ZERO));
+    assert!(!is_strict_after(burst + 10.0, Duration::from_secs(3)), "old resets do not count");
+}
+
+#[test]
+fn each_reset_counts() {
+    let (mut relay, id, stream) = call_over_http2();
+    relay.cancel_upstream(id, stream, None);
+    relay.set_now(relay.now + CANCEL_AFTER);
+    relay.reset_cancelled_of(id);
+    let excess = relay.pools.upstream(id).expect("it is open").cancelled.excess;
+    assert!((0.9..=1.0).contains(&excess), "{excess}");
+}
+
+/// Returns a relay with a call in flight on a connection to an HTTP/2 endpoint, the connection, and the call's stream there.
+fn call_over_http2() -> (Relay, UpstreamId, StreamKey) {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let (mut caller, _) = http2_caller(relay.now, &TO_CART);
+    connect(&mut relay, 0, outbound(), None, (Speaks::Http2, caller.output().to_vec()));
+    relay.dispatch();
+    let id = begin_to_connect(&mut relay);
+    establish_http2(&mut relay, id);
+    let http2 = relay.pools.upstream_mut(id).and_then(|upstream| upstream.link.codec.http2()).expect("HTTP/2");
+    let (stream, _) = http2.streams_above(0).first().copied().expect("the call is sent");
+    (relay, id, stream)
 }

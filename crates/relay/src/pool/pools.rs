@@ -44,7 +44,8 @@ pub(crate) struct Pool {
     lacks_socket: bool,
     /// The pool replaces no connection because of rejected calls before this time.
     pub(crate) keeps_until: Option<Instant>,
-    /// The server has closed a connection that carried many resets, so the connections carry fewer from now on.
+    /// The server has closed a connection of this pool that carried many resets. So the pool's connections carry fewer
+    /// ([`crate::pool::cancel`]), for as long as the pool exists: a server keeps its limits.
     pub(crate) is_strict_about_resets: bool,
 }
 
