@@ -97,9 +97,10 @@ pub const ASKED_BYTES_PER_SECOND: u32 = 4 << 20;
 /// Size in bytes at which a response is full: the remaining resources follow in another response. A response that must
 /// be complete has no limit.
 pub const RESPONSE_BYTES: usize = 1 << 20;
-/// Average time, at least, between two versions of the routes of the whole mesh (`mesh`), for clients that have an
-/// earlier version. A client that acknowledges late may get two versions in a shorter time. This resource grows with the mesh, each namespace has its own form of it, and a change of one route or one
-/// Service changes all of it: with 10,000 Services it has 1.7 MB. Changes within this time gather.
+/// Average time, at least, between two versions of the routes of the whole mesh (`mesh`) for a client that has a
+/// version. A client that acknowledges late may get two versions in a shorter time. The resource grows with the mesh:
+/// with 10,000 Services it has 1.7 MB. Each namespace has its own form of it, and a change of one route or one Service
+/// changes all of it. Changes within this time gather.
 pub const WHOLE_ROUTES_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum length, in bytes, of a client's text that we keep: its description of itself, or its reason for rejecting a
 /// resource.

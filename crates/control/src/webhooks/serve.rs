@@ -226,19 +226,22 @@ impl Server {
     /// incomplete review. The review is not read before it has a place, so only its connection takes memory.
     async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
         let since = Instant::now();
+        // The time from which the review may take the place of another review.
+        let mut could_enter = since + LARGE_PATIENCE;
         loop {
-            let is_free = self.large.len() < self.door.large_reviews;
-            let may_enter = is_free || since.elapsed() >= LARGE_PATIENCE;
+            let now = Instant::now();
+            let may_enter = self.large.len() < self.door.large_reviews || now >= could_enter;
             // After a stall of the process, many waits end at once, and the reviews enter in any order. Count the age of
-            // each review from the end of its wait. Then a review that arrived earlier does not replace a later one that
-            // has just entered.
-            let could_enter = Instant::now().min(since + LARGE_PATIENCE);
-            if may_enter && let Some(place) = self.large.enter_as_since(source, could_enter.into_std()) {
+            // each review from the time at which it could enter. Then a review that arrived earlier does not replace a
+            // later one that has just entered.
+            if may_enter && let Some(place) = self.large.enter_as_since(source, now.min(could_enter).into_std()) {
                 return Ok(place);
             }
-            if since.elapsed() >= LARGE_WAIT_MAX {
+            if now - since >= LARGE_WAIT_MAX {
                 return Err(Refusal::Busy(Overload));
             }
+            // The review could not enter until now, so it is not older than a review that enters now.
+            could_enter = could_enter.max(now);
             sleep(LARGE_LOOK_INTERVAL).await;
         }
     }

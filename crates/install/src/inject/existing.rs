@@ -33,10 +33,11 @@ const CORRECTED: [&str; 3] = [probes::OPTION, tcp::OPTION, TRACE_SERVICE];
 
 /// Keeps the existing containers, and corrects only their place before all other init containers, and the arguments
 /// that depend on the application: its probes, and its name. A later webhook may have added a container with a probe, or
-/// a label. Replaces TCP probes of such containers. If the containers or the volume differ from ours, for example because
-/// another version of Leno injected them, this function only adds missing probes: another version may not have the pages
-/// for TCP probes. In any case, adds the label of injected Pods, because `kubectl debug --copy-to` copies a Pod without
-/// its labels. `ours` are the items that the injector would add. Also returns warnings for the author of the Pod.
+/// a label. Replaces TCP probes of such containers. If the containers or the volume differ from ours, for example
+/// because another version of Leno injected them, this function only adds missing probes: another version may not have
+/// the pages for TCP probes. Also adds the label of injected Pods if it is missing, whether or not the containers
+/// differ: `kubectl debug --copy-to` copies a Pod without its labels. `ours` are the items that the injector would add.
+/// Also returns warnings for the author of the Pod.
 ///
 /// # Errors
 /// If the containers or the volume differ from ours, and the installation reserves a protecting annotation for
@@ -58,7 +59,8 @@ pub(super) fn keep(
         let mut warnings = Vec::new();
         if is_ours {
             patch.extend(ours.tcp_probe_changes(|probe| probe.is_pending(template)));
-            // The paths of the other changes have the old places, so these changes come last.
+            // The moves change the places of containers, and the paths of the changes above name the old places. So the
+            // moves follow them.
             let moves = moves_to_front(template, &patch, &ours.init_containers);
             patch.extend(moves);
         } else {

@@ -133,7 +133,7 @@ fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Optio
         return None;
     }
     if kind != SERVICE || !is_core(&group) {
-        review.notice(field, "ignored: the mesh applies this policy only to Services, whose group is empty");
+        review.notice(field, "ignored: the mesh applies this policy only to Services, whose group is \"\" or core");
         return None;
     }
     check_name(field, "name", &name, review);

@@ -137,7 +137,7 @@ fn a_target_is_a_service_and_other_kinds_are_left_to_others() {
     let imported = format!("[{{group: multicluster.x-k8s.io, kind: ServiceImport, name: cart}}, {cart}]");
     assert_eq!(policy(&read(&imported)).targets.len(), 1);
     let ignored = "echo.yaml:5: spec.targetRefs[0] of XBackendTrafficPolicy shop/cart: ignored: the mesh applies this \
-                   policy only to Services, whose group is empty";
+                   policy only to Services, whose group is \"\" or core";
     assert_eq!(notices(&read(&imported)), [ignored]);
     assert_eq!(policy(&read("[{group: core, kind: Service, name: cart}]")).targets.len(), 1);
     assert_eq!(policy(&read("[{group: example.com, kind: Service, name: cart}]")).targets.len(), 0);

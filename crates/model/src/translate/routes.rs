@@ -133,8 +133,8 @@ fn clusters<'a>(
     });
     let Some(left) = room.checked_sub(chosen.clone().count()) else {
         let what = format!(
-            "with it the routes of namespace {} would select more than {SELECTED_PORTS_MAX} ports, and older routes \
-             come first",
+            "with it the routes of namespace {} would select more than {SELECTED_PORTS_MAX} ports, and earlier \
+             routes come first",
             route.identity.namespace
         );
         let fix = "name the port of the Service, or remove routes";
@@ -194,7 +194,7 @@ impl Attached {
             let group = parent.reference.group.as_deref().filter(|group| !group.is_empty() && *group != GROUP);
             let of_group = group.map(|group| format!(" of {group}")).unwrap_or_default();
             let what = format!(
-                "ignored: it is a {kind}{of_group}, and the mesh routes calls only to Services, whose group is empty"
+                "ignored: it is a {kind}{of_group}, and the mesh routes calls only to Services, whose group is \"\" or core"
             );
             self.notices.push(Notice { place, what });
             return;

@@ -218,7 +218,7 @@ fn a_parent_of_another_kind_has_no_status_here() {
     for gate in ["{name: gate}", "{group: '', name: gate}"] {
         let translation = with(&[http("shop/a", &format!("{gate}, {CART}"), "[{}]")]);
         assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
-        let what = "ignored: it is a Gateway, and the mesh routes calls only to Services, whose group is empty";
+        let what = "ignored: it is a Gateway, and the mesh routes calls only to Services, whose group is \"\" or core";
         let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
         assert!(lines(&translation.notices).contains(&line), "{:?}", translation.notices);
     }
@@ -228,8 +228,7 @@ fn a_parent_of_another_kind_has_no_status_here() {
 fn a_service_of_another_group_is_ignored() {
     let translation = with(&[http("shop/a", "{group: example.com, kind: Service, name: cart}", "[{}]")]);
     assert!(translation.routes.is_empty() && translation.mesh.attached_routes().is_empty());
-    let what =
-        "ignored: it is a Service of example.com, and the mesh routes calls only to Services, whose group is empty";
+    let what = "ignored: it is a Service of example.com, and the mesh routes calls only to Services, whose group is \"\" or core";
     let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
     assert!(lines(&translation.notices).contains(&line), "{:?}", translation.notices);
 }
@@ -919,8 +918,8 @@ fn the_routes_of_a_namespace_select_a_limited_number_of_ports() {
     assert_eq!(*reason, Reason::Conflicted);
     assert_eq!(
         message,
-        "spec.parentRefs[0]: with it the routes of namespace shop would select more than 32768 ports, and older routes \
-         come first; name the port of the Service, or remove routes"
+        "spec.parentRefs[0]: with it the routes of namespace shop would select more than 32768 ports, and earlier \
+         routes come first; name the port of the Service, or remove routes"
     );
     assert_eq!(found(&translation, "shop", get("/")).as_deref(), Some("small"));
     let consumers = translation.mesh.routes(&key("wide.shop", 500), "web").expect("a table");

@@ -129,7 +129,7 @@ impl<'a> Policies<'a> {
         known: &Known<'a>,
     ) -> Option<Fault> {
         let not_found = |what: String, fix| Some(Fault { reason: Reason::TargetNotFound, what, fix });
-        let (noun, names): (_, Vec<&str>) = match kind {
+        let (noun, named) = match kind {
             TargetKind::Service => match known.service(namespace, name) {
                 None => return not_found(no_service(namespace, name), "add it, or correct the name"),
                 Some(service) if service.ports.is_empty() => return not_found(no_ports(namespace, name), NO_PORTS_FIX),
@@ -139,7 +139,7 @@ impl<'a> Policies<'a> {
                     if self.ports.entry((namespace, name)).or_insert_with(numbers).contains_key(section) {
                         return None;
                     }
-                    ("port", service.ports.iter().map(|port| &*port.name).collect())
+                    ("port", listed(service.ports.iter().map(|port| &*port.name)))
                 }
             },
             TargetKind::HttpRoute | TargetKind::GrpcRoute => {
@@ -149,12 +149,18 @@ impl<'a> Policies<'a> {
                         let what = format!("there is no {} {namespace}/{name}", kind.name());
                         return not_found(what, "add it, or correct the name");
                     }
-                    Some(route) => ("rule", route.rules.iter().filter_map(|rule| rule.name.as_deref()).collect()),
+                    Some(route) => {
+                        let section = section?;
+                        let names: Vec<&str> = route.rules.iter().filter_map(|rule| rule.name.as_deref()).collect();
+                        if names.contains(&section) {
+                            return None;
+                        }
+                        ("rule", if names.is_empty() { "no name".to_owned() } else { listed(names.iter()) })
+                    }
                 }
             }
         };
-        let section = section.filter(|section| !names.contains(section))?;
-        let named = if names.is_empty() { "no name".to_owned() } else { listed(names.iter()) };
+        let section = section?;
         let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
         not_found(what, "correct sectionName, or remove it to select all")
     }
