@@ -54,10 +54,12 @@ fn each_reset_counts() {
 fn call_over_http2() -> (Relay, UpstreamId, StreamKey) {
     let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
     let (mut caller, _) = http2_caller(relay.now, &TO_CART);
-    connect(&mut relay, 0, outbound(), None, (Speaks::Http2, caller.output().to_vec()));
+    let client = connect(&mut relay, 0, outbound(), None, (Speaks::Http2, caller.output().to_vec()));
+    assert!(relay.begin_read(LinkId::Client(client)).is_some());
     relay.dispatch();
     let id = begin_to_connect(&mut relay);
     establish_http2(&mut relay, id);
+    relay.serve_waiting();
     let http2 = relay.pools.upstream_mut(id).and_then(|upstream| upstream.link.codec.http2()).expect("HTTP/2");
     let (stream, _) = http2.streams_above(0).first().copied().expect("the call is sent");
     (relay, id, stream)
