@@ -291,12 +291,13 @@ impl Relay {
         }
     }
 
-    /// Releases the resources of a removed link: its part of the budget, and its socket. If the content of a call was
-    /// cut, resets the socket. Otherwise, the peer would take the end of the connection for the end of the content.
+    /// Releases the resources of a removed link: its part of the budget, and its socket. Resets the socket if the content
+    /// of a call was cut, because the peer would take the end of the connection for the end of the content. Also resets it
+    /// if [`Link::frees_port`] is true.
     pub(crate) fn release(&mut self, link: &Link) {
         self.discharge(link);
         let Some(wire) = link.wire else { return };
-        if link.codec.hides_cut() {
+        if link.codec.hides_cut() || link.frees_port {
             self.effects.push(Effect::Abort(wire));
         }
         self.effects.push(Effect::Close(wire));

@@ -498,17 +498,20 @@ fn only_a_stream_with_something_to_send_pauses_and_checks_less_often_beside_many
     assert_eq!(pause(&clients[1]), None);
 }
 
+/// Acknowledges the next response. Returns its names.
+fn acknowledged(client: &Client<'_>) -> Vec<String> {
+    let response = client.next::<Delta>().expect("a response");
+    client.send::<Delta>(&ack(&response)).expect("within limits");
+    names(&response)
+}
+
 #[test]
 fn changed_routes_of_the_whole_mesh_wait_and_the_clusters_that_they_name_stay_until_then() {
     const A: &str = "a.default:80";
     let (a, b) = (service("a", &[]), service("b", &[]));
     let state = state(&a);
     let client = Client::new::<Delta>(&state, Dialect::Envoy);
-    let answer = || {
-        let response = client.next::<Delta>().expect("a response");
-        client.send::<Delta>(&ack(&response)).expect("within limits");
-        names(&response)
-    };
+    let answer = || acknowledged(&client);
     let start = Instant::now();
     client.send::<Delta>(&subscribe(Kind::Cluster, &[A])).expect("within limits");
     client.send::<Delta>(&subscribe(Kind::Route, &["mesh"])).expect("within limits");
@@ -538,11 +541,7 @@ fn the_routes_of_one_service_do_not_wait_for_those_of_the_whole_mesh() {
     let [a, b, c] = ["a", "b", "c"].map(|name| service(name, &[]));
     let state = state(&a);
     let client = Client::new::<Delta>(&state, Dialect::Envoy);
-    let answer = || {
-        let response = client.next::<Delta>().expect("a response");
-        client.send::<Delta>(&ack(&response)).expect("within limits");
-        names(&response)
-    };
+    let answer = || acknowledged(&client);
     let start = Instant::now();
     client.send::<Delta>(&subscribe(Kind::Route, &["mesh"])).expect("within limits");
     for services in [&a, &format!("{a}{b}")] {
@@ -567,8 +566,7 @@ fn clients_with_and_without_mutual_tls_share_their_routes() {
     for client in &clients {
         for kind in [Kind::Cluster, Kind::Route] {
             client.send::<Delta>(&subscribe(kind, &["echo.default:80"])).expect("within limits");
-            let response = client.next::<Delta>().expect("a response");
-            client.send::<Delta>(&ack(&response)).expect("within limits");
+            acknowledged(client);
         }
     }
     let echo = Subject::Cluster(ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 });

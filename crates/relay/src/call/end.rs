@@ -47,10 +47,8 @@ impl Relay {
         }
         let is_complete = self.calls.get(id).is_some_and(Call::is_complete);
         let Some(call) = self.calls.end(id).certain() else { return };
-        self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
-        if call.grown_bytes > 0 {
-            self.downstreams.windows_closed(call.client, call.grown_bytes);
-        }
+        let charged = (call.fields_bytes, call.grown_bytes);
+        self.downstreams.call_ended(call.client, call.client_stream, charged, call.counts_as_open);
         // If the client is charged for a call with several attempts, count only one of the cancelled streams against
         // the client: it has cancelled only one call.
         let mut canceller = call.client.filter(|_| ending.is_caused_by_client());

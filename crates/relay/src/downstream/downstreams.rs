@@ -119,13 +119,21 @@ impl Downstreams {
         }
     }
 
-    /// After a call has ended, removes its token from its client's stream, and counts the end of the call. `was_open`:
-    /// the account counted the call among its calls with incomplete requests.
+    /// After a call has ended, removes its token from its client's stream, and counts the end of the call. The client was
+    /// charged for `fields_bytes` of the request and for `grown_bytes` of the response's window. `was_open`: the account
+    /// counted the call among its calls with incomplete requests.
     #[inline]
-    pub(crate) fn call_ended(&mut self, id: Option<ClientId>, stream: StreamKey, fields_bytes: u32, was_open: bool) {
+    pub(crate) fn call_ended(
+        &mut self,
+        id: Option<ClientId>,
+        stream: StreamKey,
+        (fields_bytes, grown_bytes): (u32, u32),
+        was_open: bool,
+    ) {
         let Some(client) = self.clients.get_mut(id) else { return };
         client.link.codec.set_token(stream, NO_CALL);
         client.fields_bytes = client.fields_bytes.saturating_sub(fields_bytes as usize);
+        client.grown_bytes = client.grown_bytes.saturating_sub(grown_bytes as usize);
         if was_open {
             self.accounts.request_ended(client.account);
         }

@@ -46,7 +46,7 @@ fn what_a_client_has_in_flight_is_taken_back_once() {
     downstreams.call_begun(id, StreamKey::numbered(1), 0, 300);
     downstreams.call_begun(id, StreamKey::numbered(1), 0, 50);
     downstreams.call_cancelled(Some(id), true, &relay);
-    downstreams.call_ended(Some(id), StreamKey::numbered(1), 300, false);
+    downstreams.call_ended(Some(id), StreamKey::numbered(1), (300, 0), false);
     downstreams.cancelled_call_is_over(Some(id));
     downstreams.cancelled_call_is_over(Some(id));
     let counts = |downstreams: &Downstreams| {
@@ -54,6 +54,6 @@ fn what_a_client_has_in_flight_is_taken_back_once() {
         (client.fields_bytes, client.cancelled_calls)
     };
     assert_eq!(counts(&downstreams), (50, 0));
-    downstreams.call_ended(None, StreamKey::numbered(1), 50, false);
+    downstreams.call_ended(None, StreamKey::numbered(1), (50, 0), false);
     assert_eq!(counts(&downstreams), (50, 0), "a copy of a request has no client");
 }

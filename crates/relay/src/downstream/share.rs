@@ -10,8 +10,7 @@
 
 use crate::Relay;
 use crate::call::CallId;
-use crate::downstream::client::{Client, ClientId};
-use crate::downstream::downstreams::Downstreams;
+use crate::downstream::client::Client;
 use crate::limits::{Limits, RelayLimits};
 use crate::pool::upstream::UpstreamId;
 
@@ -28,7 +27,7 @@ pub(crate) fn equal_share(max_bytes: usize, streams: usize) -> usize {
 }
 
 impl Client {
-    /// Returns how many bytes of one response of an HTTP/1 server may wait in the proxy for this client.
+    /// Returns the equal share of one response: how many of its bytes may wait in the proxy for this client.
     fn response_share(&self, relay: &RelayLimits) -> usize {
         equal_share(relay.max_buffered_bytes_per_client as usize, self.link.codec.stream_count())
     }
@@ -48,16 +47,6 @@ impl Client {
             None => share,
         };
         u32::try_from(most).unwrap_or(u32::MAX)
-    }
-}
-
-impl Downstreams {
-    /// Counts the end of a response whose receive window had grown by `grown_bytes`.
-    #[cold]
-    pub(crate) fn windows_closed(&mut self, id: Option<ClientId>, grown_bytes: u32) {
-        if let Some(client) = self.get_mut(id) {
-            client.grown_bytes = client.grown_bytes.saturating_sub(grown_bytes as usize);
-        }
     }
 }
 

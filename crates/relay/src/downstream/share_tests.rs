@@ -4,7 +4,7 @@ use std::time::Instant;
 use leno_http2::{Connection, Event, FieldSection, Role, Section, StreamKey};
 
 use super::*;
-use crate::downstream::client::Speaks;
+use crate::downstream::client::{ClientId, Speaks};
 use crate::fixtures::{
     TO_CART, begin_connections, begin_to_connect, call, client, connect, connect_endpoint, establish_http2, fields,
     flush, inbound, mesh_of, outbound, relay, service,

@@ -302,11 +302,12 @@ impl Codec {
         most_bytes: impl FnOnce(u32) -> u32,
     ) -> i64 {
         match self {
-            Self::Http2(http2) => return http2.release_within(stream, bytes, most_bytes),
-            Self::Http1(http1) => http1.release(stream, bytes),
-            Self::Opaque(opaque) => opaque.release(bytes),
+            Self::Http2(http2) => http2.release_within(stream, bytes, most_bytes),
+            Self::Http1(_) | Self::Opaque(_) => {
+                self.release(stream, bytes);
+                0
+            }
         }
-        0
     }
 
     pub(crate) fn output(&mut self) -> &[u8] {

@@ -73,6 +73,9 @@ pub struct Link {
     pub(crate) stalled_since: Option<Instant>,
     /// A write has failed, or the socket has reported an error. See [`Link::note_unwritable`].
     is_unwritable: bool,
+    /// Whether to reset the socket when the link is removed, so that the kernel does not keep its local port for a minute
+    /// (TIME_WAIT).
+    pub(crate) frees_port: bool,
     /// When the proxy began to close the connection. Since then, the proxy adds no output, and drops bytes that still
     /// arrive. If a sweep finds that a client has read some of the last output, the time starts again.
     pub(crate) closing_since: Option<Instant>,
@@ -100,6 +103,7 @@ impl Link {
             has_received: false,
             stalled_since: None,
             is_unwritable: false,
+            frees_port: false,
             closing_since: None,
             least_kernel_bytes: usize::MAX,
             lingered_bytes: 0,

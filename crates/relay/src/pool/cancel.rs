@@ -169,7 +169,10 @@ impl Relay {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
         if !upstream.key.hop.is_shared() {
             upstream.link.codec.reset(stream, ErrorCode::CANCEL);
-            upstream.ends_by_cancel = upstream.key.hop == Hop::Plain(Protocol::Http1);
+            // A client that cancels 500 calls a second would use up the local ports for connections to an HTTP/1 server.
+            // Bytes that the kernel has not sent are lost: they belong to the cancelled call, or to an earlier call that
+            // the server has answered.
+            upstream.link.frees_port = upstream.key.hop == Hop::Plain(Protocol::Http1);
             return self.mark_dirty(LinkId::Endpoint(id));
         }
         upstream.link.codec.set_token(stream, NO_CALL);

@@ -6,7 +6,6 @@ use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::certain::Certain;
-use crate::effect::Effect;
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::link::codec::CodecError;
 use crate::metrics::{Direction, PeerLabel};
@@ -170,12 +169,6 @@ impl Relay {
         let is_beside = |upstream: &Upstream| upstream.retired && self.pools.get(upstream.pool).is_none();
         let is_beside = self.pools.upstream(upstream_id).is_some_and(is_beside);
         let Some(upstream) = self.pools.end(upstream_id) else { return };
-        if upstream.ends_by_cancel && !upstream.link.codec.hides_cut() {
-            // After an orderly close, the kernel would keep the local port for a minute (TIME_WAIT). A client that
-            // cancels 500 calls a second would use up the ports for connections to this server. Bytes that the kernel has
-            // not sent are lost: they belong to the cancelled call, or to an earlier call that the server has answered.
-            self.effects.extend(upstream.link.wire.map(Effect::Abort));
-        }
         self.release(&upstream.link);
         for client in upstream.cancelled.clients() {
             self.downstreams.cancelled_call_is_over(client);

@@ -84,8 +84,6 @@ pub struct Upstream {
     pub(crate) dribbles: Count,
     /// Cancelled calls that the relay has not reset on the server yet.
     pub(crate) cancelled: CancelledCalls,
-    /// Whether this is a connection to an HTTP/1 server, and the relay has ended its last call early.
-    pub(crate) ends_by_cancel: bool,
     /// Streams of calls that the server has answered without accepting the whole request, the oldest first.
     pub(crate) answered: Vec<Answered>,
     /// Whether the output may contain the end of an answered call's request.
@@ -147,7 +145,6 @@ impl Upstream {
             collects: false,
             dribbles: Count::default(),
             cancelled: CancelledCalls::new(now, relay),
-            ends_by_cancel: false,
             answered: Vec::new(),
             has_answered_output: false,
         }
