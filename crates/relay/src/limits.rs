@@ -104,7 +104,7 @@ pub struct RelayLimits {
     /// Maximum number of RST_STREAM frames that the proxy sends in a burst on one connection to an endpoint that several
     /// accounts share; lower for a server that has closed a connection because of resets (`pool/cancel`).
     pub reset_burst: u32,
-    /// Maximum number of these frames per second, in the long run.
+    /// Like `reset_burst`, but per second, in the long run.
     pub resets_per_second: u32,
     /// How long a call may wait for the control plane to send its destination or the policies that apply to it.
     pub discovery_timeout_ms: u32,

@@ -226,7 +226,7 @@ impl Relay {
     }
 }
 
-/// Returns the metrics of calls whose destination is unknown. The proxy sends none of these calls.
+/// Returns the metrics of calls whose destination is unknown. The proxy never sends such a call.
 fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
     let tls = TlsLabel::Unknown;
     metrics.traffic(&TrafficLabels { direction, target: TargetLabel::Unknown, server: None, tls })

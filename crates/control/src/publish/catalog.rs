@@ -127,7 +127,7 @@ impl Catalog {
     }
 
     /// The time from which clients that have earlier routes of the whole mesh get the current ones. It is the same for
-    /// all clients, so that those of one namespace share the encoded resource.
+    /// all clients, so that the clients of one namespace share the encoded resource.
     pub(super) fn whole_routes_at(&self) -> Option<Instant> {
         self.whole_routes_at
     }

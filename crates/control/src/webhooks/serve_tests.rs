@@ -305,7 +305,8 @@ async fn large_reviews_that_never_end_hold_up_no_large_one() {
             send_head(&mut stream, REVIEW_MAX_BYTES, "Expect: 100-continue\r\n").await;
             slow.push(stream);
         }
-        // The server asks for the content of a review that has a place. So all of these have replaced the earlier ones.
+        // The server asks for the content of a review once the review has a place. So the reviews of this round have
+        // replaced the reviews of the round before.
         for stream in slow.iter_mut().rev().take(places) {
             let mut answer = [0; 25];
             stream.read_exact(&mut answer).await.expect("a place");

@@ -15,7 +15,7 @@ const P99: At = At::latency("ladder", Statistic::P99);
 const RPS: At = At::new("ladder", rps);
 const ERRORS: At = At::errors("ladder");
 const MEMORY: At = At::new("ladder", loaded_mb_per_proxy);
-/// The costs are computed from the CPU time and the memory of these runs.
+/// The lab computes the costs from the CPU time and the memory of these runs.
 const COST: At = At::cpu("ladder", millicores).rate(1000);
 
 pub(super) const PUBLICATION: Publication = Publication {
@@ -169,8 +169,9 @@ pub(super) const PUBLICATION: Publication = Publication {
     never_shown: &[
         "Control planes: the lab runs data planes, so their memory is missing, and memory by namespace with it.",
         "Three load replicas: one load generator sends all requests, over 64 connections.",
-        "The published highest rate is that of one sidecar. Here, it is the rate of all requests: all of them pass the \
-         client's sidecar, and about a tenth of them each of the ten servers' sidecars. All sidecars share the machine's CPUs.",
+        "The published highest rate is the rate of one sidecar. Here, the highest rate counts all requests. All requests \
+         pass the client's sidecar, and each of the ten servers' sidecars gets about a tenth of them. All sidecars share \
+         the machine's CPUs.",
         "The publication calls its latencies those that the mesh adds. Here, the p99 of the condition without a mesh is \
          subtracted within each repeat. A difference of two percentiles may be below 0.",
     ],

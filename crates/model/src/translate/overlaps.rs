@@ -73,7 +73,7 @@ impl<'a> Selecting<'a> {
         }
     }
 
-    /// Returns the first policy that selects any of these ports; `None` means every port.
+    /// Returns the first policy that selects one of `ports`. If `ports` is `None`, every port fits.
     fn first(&self, ports: Option<&[u16]>) -> Option<Placed<'a>> {
         let Some(ports) = ports else { return self.any };
         let listed = ports.iter().filter_map(|port| self.by_port.get(port).copied());

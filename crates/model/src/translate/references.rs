@@ -38,7 +38,7 @@ impl<'a> Known<'a> {
         clusters: &'a [Arc<Cluster>],
         routes: &[&Route],
     ) -> Self {
-        // A grant may have hundreds of pairs, most of which no route needs.
+        // A grant may name hundreds of pairs of a kind and a namespace. Keep only the pairs that a route has.
         let referring: HashSet<(&str, &str)> =
             routes.iter().map(|route| (route.kind.name(), &*route.identity.namespace)).collect();
         let mut granted: HashMap<_, HashSet<Option<&str>>> = HashMap::new();

@@ -244,7 +244,7 @@ fn the_core_group_may_be_written_out() {
     let parent = "{group: core, kind: Service, name: cart}";
     let translation = with(&[http("shop/a", parent, rules), grant.to_owned()]);
     assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
-    assert_eq!(translation.routes[0].parent.group.as_deref(), Some("core"), "as it is written");
+    assert_eq!(translation.routes[0].parent.group.as_deref(), Some("core"), "the status repeats the group");
     let rule = only_rule(&translation);
     assert_eq!(rule.backends[0].to, BackendTarget::Cluster(key("pay.bank", 80)));
     assert_eq!(rule.filters.mirrors[0].to, key("cart-v2.shop", 80));

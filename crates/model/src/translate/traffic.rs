@@ -41,8 +41,8 @@ pub(super) struct Policies<'a> {
     /// The TrafficPolicies for single ports, by the Service's namespace and name and the port's number. A Service may
     /// have a thousand ports, so a cluster must not cost a search for the name of its port.
     by_port: HashMap<(&'a str, &'a str, u16), &'a TrafficPolicy>,
-    /// The numbers of the ports by their names, for each Service of which a policy selects a port. Each port of a
-    /// Service may have a policy of its own, so a policy must not cost a search through all ports.
+    /// The numbers of a Service's ports, by their names. Has only the Services with a port that a policy selects. Each
+    /// port of a Service may have a policy of its own, so a policy must not cost a search through all ports.
     ports: HashMap<(&'a str, &'a str), HashMap<&'a str, u16>>,
     pub(super) statuses: Vec<TargetStatus>,
     pub(super) problems: Vec<Problem>,

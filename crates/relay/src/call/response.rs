@@ -352,12 +352,11 @@ impl Relay {
         self.attempt_failed(id, &failure);
     }
 
-    /// Handles a call that its server rejects with ENHANCE_YOUR_CALM. The server may reject the call for one of these
-    /// reasons:
+    /// Handles a call that its server rejects with ENHANCE_YOUR_CALM. A server has one of these reasons:
     ///
     /// - The connection takes too much of the server's memory. Node.js rejects each new call while more than 10 MB of
-    ///   responses wait on the connection for clients that do not read, and closes the connection after 100 of these
-    ///   calls. So the connection gets no new calls. Its calls in flight go on.
+    ///   responses wait on the connection because their clients do not read. After 100 rejected calls, Node.js closes the
+    ///   connection. So the connection gets no new calls. Its calls in flight go on.
     /// - The call itself asks too much: for Node.js, it has more than 128 fields. So the call counts as cancelled by its
     ///   client, `charged`: a client with many such calls uses its own connections, and replaces no connections of other
     ///   clients.

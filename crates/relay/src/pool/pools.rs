@@ -84,7 +84,7 @@ impl Pool {
         self.connections.len() > self.connecting
     }
 
-    /// Returns the maximum number of connections of the pool. `settings` are those of its cluster.
+    /// Returns the maximum number of connections of the pool. `settings` are the settings of the pool's cluster.
     pub(crate) fn max_connections(&self, settings: &Settings, relay: &RelayLimits) -> usize {
         match self.key.hop.is_shared() {
             true => settings.max_connections_per_endpoint.into(),
